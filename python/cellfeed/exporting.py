@@ -70,7 +70,8 @@ def export_h5ad(
     keep_stored_gene_order
         Keep the order of shards in mean order, instead of giving the source's back.
     keep_source_columns
-        Keep the obs columns ``_source_file`` and ``_source_row`` that sharding added.
+        Say of each cell which file and row it is from, in the obs columns ``_source_file`` and
+        ``_source_row``, which shards have. Without it obs is that of the files.
     compression
         ``None`` or ``"none"``, and ``"gzip"``.
     threads, memory_budget, overwrite, progress

@@ -82,8 +82,9 @@ def test_columns_that_sharding_did_not_add_are_kept(source, tmp_path, write):
     cf.convert_to_shards(tmp_path / "c.h5ad", tmp_path / "shards")
     write(tmp_path / "shards", tmp_path / "d.h5ad")
     assert list(anndata.read_h5ad(tmp_path / "d.h5ad").obs) == ["kind"]
-    with pytest.raises(InvalidArgumentError, match=r"a\.h5ad.*'_source_file', which of shards"):
-        write([tmp_path / "shards", source], tmp_path / "e.h5ad")
+    write([tmp_path / "shards", source], tmp_path / "e.h5ad")
+    both = anndata.read_h5ad(tmp_path / "e.h5ad").obs
+    assert list(both["_source_row"].astype(object).fillna("-")) == ["-", "-", "-", 5, 6, 7]
     cells.obs_names = list("uvw")
     cells.write_h5ad(tmp_path / "other.h5ad")
     write([tmp_path / "shards", tmp_path / "other.h5ad"], tmp_path / "f.h5ad")

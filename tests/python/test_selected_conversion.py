@@ -111,6 +111,32 @@ def test_what_was_chosen_comes_back(cells, whole, kind, tmp_path):
     assert places == [some.files[file]["path"] for file in files]
 
 
+def test_exports_have_the_obs_that_was_given(paths, whole, tmp_path):
+    adatas = [anndata.read_h5ad(path) for path in paths]
+    adatas[1].X = adatas[1].X.tocsc()
+    adatas[1].write_h5ad(tmp_path / "csc.h5ad")
+    shards = cf.convert_to_shards(paths[2], tmp_path / "shards")
+    cells = cf.open([paths[0], tmp_path / "csc.h5ad", shards])
+    assert [file["format"] for file in cells.files] == ["h5ad", "h5ad", "shard"]
+    spread = np.arange(250, 950, 7)
+    for some, rows in ((cells, slice(None)), (cells[2:8], slice(2, 8)), (cells[spread], spread)):
+        expected = whole.obs.iloc[rows]
+        cf.export_h5ad(some, tmp_path / "some.h5ad", overwrite=True)
+        found = anndata.read_h5ad(tmp_path / "some.h5ad").obs
+        pd.testing.assert_frame_equal(found.astype(str), expected.astype(str))
+        cf.export_h5ad(some, tmp_path / "some.h5ad", overwrite=True, keep_source_columns=True)
+        found = anndata.read_h5ad(tmp_path / "some.h5ad").obs
+        assert list(found) == [*expected, "_source_file", "_source_row"]
+        files = np.repeat([paths[0], tmp_path / "csc.h5ad", paths[2]], N)[rows]
+        assert list(found["_source_file"]) == [str(path) for path in files]
+        own_rows = np.concatenate([np.arange(n) for n in N])[rows]
+        np.testing.assert_array_equal(found["_source_row"], own_rows)
+    run("export", *paths, "--output", tmp_path / "by_filter.h5ad", "--filter", "n_counts > 300")
+    found = anndata.read_h5ad(tmp_path / "by_filter.h5ad").obs
+    expected = whole.obs[whole.obs["n_counts"] > 300]
+    pd.testing.assert_frame_equal(found.astype(str), expected.astype(str))
+
+
 def test_categories_stay_and_no_cell_has_some(cells, tmp_path):
     some = cells.filter("tissue == 'lung'")
     shards = cf.open(cf.convert_to_shards(some, tmp_path / "s"))

@@ -79,7 +79,7 @@ void add_export(CLI::App& program, Session& session) {
   add_var_key_option(verb, options.var_keys);
   add_make_unique_option(verb, options.make_unique);
   verb.add_flag("--keep-source-columns", options.keep_source_columns,
-                "Keep the obs columns that say which file and row a cell is from");
+                "Add the obs columns that say which file and row a cell is from");
   verb.add_flag("--overwrite", options.overwrite, "Replace the file when it is there");
   add_compression_option(verb, options.compression);
   add_layer_option(verb, options.layer);

@@ -72,6 +72,10 @@ std::vector<std::vector<std::int32_t>> column_maps(const Sources& sources,
   return maps;
 }
 
+Origins origins_of(const ExportOptions& options) {
+  return options.keep_source_columns ? Origins::kAll : Origins::kNone;
+}
+
 SourceOptions sources_of_export(const ExportOptions& options) {
   SourceOptions source;
   source.paths = options.inputs;
@@ -81,6 +85,7 @@ SourceOptions sources_of_export(const ExportOptions& options) {
   source.allow_external = options.allow_external;
   source.join = options.join;
   source.make_unique = options.make_unique;
+  source.origins = origins_of(options);
   source.var_keys = options.var_keys;
   source.cache_bytes = options.memory_budget / 4;
   return source;
@@ -132,28 +137,12 @@ class Export {
   const std::vector<std::int64_t> gene_order_;
   std::vector<MatrixSource> further_;
   std::vector<ExportedMatrix> matrices_;  // X first
-  std::vector<std::string> dropped_columns_;
   PiecePool pieces_;
   std::shared_ptr<const collection::CacheShare> cache_;  // of options_.cells
 };
 
-// Of cells beside those of shards, a column that is called as those that sharding adds would go
-// with them.
-void refuse_own_origins(const Sources& sources) {
-  for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
-    const format::RowStore& store = sources.store(s);
-    if (store.info().format == "shard") continue;
-    for (const std::string& name : store.obs_names())
-      if (name == shard::kSourceFileColumn || name == shard::kSourceRowColumn)
-        throw_error(ErrorKind::kInvalidArgument, store.info().path,
-                    "has an obs column '{}', which of shards is left out: keep those of all cells "
-                    "(--keep-source-columns, keep_source_columns=True), or rename it",
-                    name);
-  }
-}
-
 Sources Export::open_sources() {
-  if (options_.cells) return sources_of(options_.cells);
+  if (options_.cells) return sources_of(options_.cells, origins_of(options_));
   if (options_.open_sources) return options_.open_sources();
   from_ = sources_of_export(options_);
   FilteredRows filtered = filter_rows(from_, options_.filter, pool_);
@@ -169,10 +158,6 @@ Export::Export(const ExportOptions& options)
       library_sizes_(sources_),
       gene_order_(source_gene_order(options, sources_)) {
   refuse_own_input(options.output, sources_);
-  if (!options.keep_source_columns && sources_.has_shards()) {
-    refuse_own_origins(sources_);
-    dropped_columns_ = {shard::kSourceFileColumn, shard::kSourceRowColumn};
-  }
   const auto names = options.gives_all && options.layer == "X" && !options.cells
                          ? stored_matrices(options)
                          : matrix_names(options.layers, options.obsm);
@@ -222,7 +207,7 @@ std::vector<CellTask> Export::make_tasks() const {
 
 ExportedPart Export::read(const CellTask& task) {
   const SourceRange& range = task.range;
-  if (task.is_obs) return drop_columns(*sources_.read_obs(range), dropped_columns_);
+  if (task.is_obs) return sources_.read_obs(range);
   const ExportedMatrix& matrix = matrices_[task.matrix];
   auto piece = pieces_.acquire();
   std::vector<std::int64_t> rows(static_cast<std::size_t>(range.n_cells()));

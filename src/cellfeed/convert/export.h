@@ -32,7 +32,7 @@ struct ExportOptions {
   // Shards in mean order give their genes back in the source's order; true keeps the order they are
   // stored in.
   bool keep_stored_gene_order = false;
-  bool keep_source_columns = false;  // obs columns _source_file and _source_row that sharding added
+  bool keep_source_columns = false;  // obs columns _source_file and _source_row of all cells
   format::h5ad::Compression compression = format::h5ad::Compression::kNone;
   int threads = 0;  // 0: what the machine allows
   std::int64_t memory_budget = exec::default_memory_budget(

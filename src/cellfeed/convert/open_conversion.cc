@@ -69,7 +69,8 @@ Sources OpenConversion::open_sources() {
   if (options_.cells) {
     selection_json_ = selection_json(options_.cells);
     if (!options_.base) return sources_of(options_.cells);
-    return sources_of(options_.cells, options_.base->obs, gene_table(*options_.base));
+    return sources_of(options_.cells, Origins::kOfChosenCells, options_.base->obs,
+                      gene_table(*options_.base));
   }
   if (options_.open_sources) {
     selection_json_ = options_.selection_json;

@@ -215,6 +215,8 @@ class RowStore {
   virtual std::optional<matrix::FixedColumn> known_library_sizes() const;
   // What was done to the values of this matrix before, as its file says.
   virtual Processing processing() const { return {}; }
+  // Of a store that gives some rows of a file: which of its rows these are. Empty of all others.
+  virtual std::vector<std::int64_t> source_rows(std::span<const std::int64_t>) const { return {}; }
   // A number that follows from what is stored, not from where it lies or when it was written: for
   // resume and manifests.
   virtual std::uint64_t fingerprint() const = 0;

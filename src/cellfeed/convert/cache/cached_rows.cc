@@ -83,6 +83,7 @@ class CachedRows final : public DescribedRows {
                   "holds {} x {} values, and the matrix has {} x {}", info_.n_rows, info_.n_cols,
                   own.n_rows, own.n_cols);
     info_.path = own.path;
+    info_.format = own.format;
     info_.layer = own.layer;
     info_.value_dtype = own.value_dtype;  // of sums the shards may have a wider one
     info_.left_out = own.left_out;

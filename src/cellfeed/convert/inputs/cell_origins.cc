@@ -27,11 +27,6 @@ bool names_origins(const std::vector<std::string>& obs_names) {
   return std::ranges::find(obs_names, shard::kSourceFileColumn) != obs_names.end();
 }
 
-void add_origin_names(std::vector<std::string>& obs_names) {
-  obs_names.emplace_back(shard::kSourceFileColumn);
-  obs_names.emplace_back(shard::kSourceRowColumn);
-}
-
 std::shared_ptr<arrow::Table> with_origins(const std::shared_ptr<arrow::Table>& obs,
                                            const std::string& path,
                                            std::span<const std::int64_t> rows) {

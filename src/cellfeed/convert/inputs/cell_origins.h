@@ -15,7 +15,6 @@ namespace cellfeed::convert {
 
 // Whether they are among these columns.
 bool names_origins(const std::vector<std::string>& obs_names);
-void add_origin_names(std::vector<std::string>& obs_names);
 // The table with both columns behind its own, as it is where it has them.
 std::shared_ptr<arrow::Table> with_origins(const std::shared_ptr<arrow::Table>& obs,
                                            const std::string& path,

@@ -11,7 +11,6 @@
 #include "cellfeed/base/mix.h"
 #include "cellfeed/collection/row_selection.h"
 #include "cellfeed/convert/arrow_result.h"
-#include "cellfeed/convert/inputs/cell_origins.h"
 #include "cellfeed/convert/inputs/table_union.h"
 
 namespace cellfeed::convert {
@@ -37,7 +36,7 @@ class SelectedStore final : public format::RowStore {
     return store_->plan(stored_rows(rows));
   }
   void release_pages() const override { store_->release_pages(); }
-  std::vector<std::string> obs_names() const override;
+  std::vector<std::string> obs_names() const override { return store_->obs_names(); }
   matrix::FixedColumn obs_column(const std::string&) const override {
     throw Error(ErrorKind::kInternal, "obs of cells under way is read by rows", info_.path);
   }
@@ -45,6 +44,7 @@ class SelectedStore final : public format::RowStore {
   std::shared_ptr<arrow::Table> read_var() const override { return store_->read_var(); }
   std::optional<matrix::FixedColumn> known_library_sizes() const override;
   format::Processing processing() const override { return store_->processing(); }
+  std::vector<std::int64_t> source_rows(std::span<const std::int64_t> rows) const override;
   std::uint64_t fingerprint() const override;
   std::uint64_t whole_fingerprint() const override { return store_->whole_fingerprint(); }
 
@@ -95,12 +95,6 @@ std::vector<std::int64_t> SelectedStore::stored_rows(std::span<const std::int64_
   return stored;
 }
 
-std::vector<std::string> SelectedStore::obs_names() const {
-  auto names = store_->obs_names();
-  if (rows_ && !names_origins(names)) add_origin_names(names);
-  return names;
-}
-
 // Rows of the other store, in any order.
 std::shared_ptr<arrow::Table> SelectedStore::gather_obs(
     const std::vector<std::int64_t>& rows) const {
@@ -124,14 +118,12 @@ std::shared_ptr<arrow::Table> SelectedStore::gather_obs(
   return take_rows(*check_arrow(table->CombineChunks(), "gather obs of cells"), places);
 }
 
-// Cells say which row of the file they are.
 std::shared_ptr<arrow::Table> SelectedStore::read_obs(std::int64_t begin, std::int64_t end) const {
   if (!rows_) return store_->read_obs(begin, end);
   std::vector<std::int64_t> rows(static_cast<std::size_t>(std::max<std::int64_t>(0, end - begin)));
   std::iota(rows.begin(), rows.end(), begin);
   rows = stored_rows(rows);
-  const auto table = rows.empty() ? store_->read_obs(0, 0) : gather_obs(rows);
-  return with_origins(table, info_.path, rows);
+  return rows.empty() ? store_->read_obs(0, 0) : gather_obs(rows);
 }
 
 std::optional<matrix::FixedColumn> SelectedStore::known_library_sizes() const {
@@ -143,6 +135,12 @@ std::optional<matrix::FixedColumn> SelectedStore::known_library_sizes() const {
   sizes.length = std::ssize(library_sizes_);
   sizes.values = library_sizes_.data();
   return sizes;
+}
+
+std::vector<std::int64_t> SelectedStore::source_rows(std::span<const std::int64_t> rows) const {
+  auto stored = stored_rows(rows);
+  auto of_file = store_->source_rows(stored);
+  return of_file.empty() && rows_ ? std::move(stored) : std::move(of_file);
 }
 
 std::uint64_t SelectedStore::fingerprint() const {

@@ -13,8 +13,7 @@
 
 namespace cellfeed::convert {
 
-// rows: of the other store, at least one. Its obs says which file and row each cell is of, unless
-// the other's does. Throws kOutOfRange.
+// rows: of the other store, at least one. Throws kOutOfRange.
 std::unique_ptr<format::RowStore> select_rows(std::shared_ptr<const format::RowStore> store,
                                               const std::vector<std::int64_t>& rows);
 using SharedStores = std::span<const std::shared_ptr<const format::RowStore>>;

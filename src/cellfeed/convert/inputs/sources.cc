@@ -13,6 +13,7 @@
 #include "cellfeed/convert/inputs/joined_var.h"
 #include "cellfeed/convert/inputs/row_reader.h"
 #include "cellfeed/convert/inputs/selected_store.h"
+#include "cellfeed/format/shard/obs/obs_schema.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/matrix/obs_union.h"
 
@@ -34,15 +35,6 @@ std::vector<std::int64_t> consecutive(std::int64_t first, std::int64_t n) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(n));
   std::iota(rows.begin(), rows.end(), first);
   return rows;
-}
-
-// Library sizes that an export wrote belong to the values.
-std::shared_ptr<arrow::Table> read_own_obs(const format::RowStore& store, std::int64_t begin,
-                                           std::int64_t end) {
-  const auto obs = store.read_obs(begin, end);
-  return obs->GetColumnByName(format::kLibrarySizeColumn)
-             ? drop_columns(*obs, {format::kLibrarySizeColumn})
-             : obs;
 }
 
 // Of all stores together, which share it by what they hold.
@@ -141,6 +133,7 @@ void Sources::join(std::vector<std::unique_ptr<format::RowStore>> stores,
   processing_json_ = cells_->processing().json;
   value_dtype_ = unite_value_dtypes(*cells_);
   obs_ = std::make_unique<TableUnion>("obs");
+  origins_ = options.origins;
   if (!options.is_beside) unite_obs(options.obs_before);
   const std::string& first = store(0).info().path;
   if (n_cells() == 0)
@@ -157,30 +150,25 @@ void Sources::unite_obs(const std::vector<ObsSample>& before) {
   n_obs_before_ = before.size();
   for (const ObsSample& sample : before) obs_->add_source(*sample.rows, sample.path);
   struct First {
-    bool names_origins = false;
+    bool names_origin = false;
     std::shared_ptr<arrow::Table> row;
   };
   std::vector<First> firsts(static_cast<std::size_t>(n_sources()));
   cells_->step_stores(n_sources(), [&](std::int64_t s) {
+    const bool is_chosen = !store(s).source_rows(std::vector<std::int64_t>{0}).empty();
     firsts[static_cast<std::size_t>(s)] = {
-        names_origins(store(s).obs_names()),
-        read_own_obs(store(s), 0, std::min<std::int64_t>(1, store(s).info().n_rows))};
+        is_chosen || names_origins(store(s).obs_names()),
+        read_own_obs({s, 0, std::min<std::int64_t>(1, store(s).info().n_rows)})};
   });
-  names_origins_ = names_origins_ || std::ranges::any_of(firsts, &First::names_origins);
+  names_origins_ = origins_ == Origins::kAll || (origins_ == Origins::kOfChosenCells &&
+                                                 std::ranges::any_of(firsts, &First::names_origin));
   for (std::int64_t s = 0; s < n_sources(); ++s) {
-    const format::StoreInfo& info = store(s).info();
+    const std::string& path = store(s).info().path;
     auto sample = std::move(firsts[static_cast<std::size_t>(s)].row);
-    if (names_origins_)
-      sample = with_origins(sample, info.path, consecutive(0, sample->num_rows()));
-    obs_->add_source(*sample, info.path);
+    if (names_origins_) sample = with_origins(sample, path, consecutive(0, sample->num_rows()));
+    obs_->add_source(*sample, path);
   }
   obs_->finish();
-}
-
-bool Sources::has_shards() const {
-  for (std::int64_t s = 0; s < n_sources(); ++s)
-    if (store(s).info().format == "shard") return true;
-  return false;
 }
 
 std::string Sources::path_by_columns() const {
@@ -193,12 +181,26 @@ void Sources::transpose(exec::ThreadPool& pool, const TransposeOptions& options)
   for (TransposedStore* store : transposed_) store->transpose(pool, each);
 }
 
+// Library sizes that an export wrote belong to the values.
+std::shared_ptr<arrow::Table> Sources::read_own_obs(const SourceRange& range) const {
+  const format::RowStore& source = store(range.source);
+  const auto obs = source.read_obs(range.begin, range.end);
+  std::vector<std::string> dropped{format::kLibrarySizeColumn};
+  if (origins_ == Origins::kNone && source.info().format == "shard")
+    for (const char* name : {format::shard::kSourceFileColumn, format::shard::kSourceRowColumn})
+      dropped.emplace_back(name);
+  return drop_columns(*obs, dropped);
+}
+
 std::shared_ptr<arrow::Table> Sources::read_obs(const SourceRange& range) const {
   const format::RowStore& source = store(range.source);
-  auto rows = read_own_obs(source, range.begin, range.end);
-  if (names_origins_)
-    rows = with_origins(rows, source.info().path, consecutive(range.begin, range.n_cells()));
-  return obs_->conform(*rows, n_obs_before_ + static_cast<std::size_t>(range.source));
+  auto obs = read_own_obs(range);
+  if (names_origins_) {
+    const auto own = consecutive(range.begin, range.n_cells());
+    const auto chosen = source.source_rows(own);
+    obs = with_origins(obs, source.info().path, chosen.empty() ? own : chosen);
+  }
+  return obs_->conform(*obs, n_obs_before_ + static_cast<std::size_t>(range.source));
 }
 
 std::vector<std::uint64_t> Sources::fingerprints() const {

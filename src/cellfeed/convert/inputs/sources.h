@@ -28,6 +28,10 @@ struct ObsSample {
   std::string path;
 };
 
+// Whether obs says of each cell which file and row it is from (columns of obs/obs_schema.h): where
+// cells were chosen or some input says so; never, also of shards, that have these columns; always.
+enum class Origins { kOfChosenCells, kNone, kAll };
+
 struct SourceOptions {
   std::vector<std::string> paths;  // files, globs or shard directories, in the order of the output
   std::string layer = "X";
@@ -47,10 +51,11 @@ struct SourceOptions {
   bool make_unique = false;  // number repeated gene names instead of refusing them
   std::shared_ptr<const collection::GeneTable> behind{};  // see CollectionOptions
   bool allows_mixed_processing = false;  // as Collection::with_mixed_processing gives it
-  std::string allow_external{};                           // see OpenOptions
-  std::int64_t cache_bytes = 64 << 20;  // inflated chunks kept, all inputs together
+  std::string allow_external{};          // see OpenOptions
+  std::int64_t cache_bytes = 64 << 20;   // inflated chunks kept, all inputs together
   // Cells of the inputs that count, ascending; null: all. Inputs without any are left out.
   std::shared_ptr<const std::vector<std::int64_t>> rows{};
+  Origins origins = Origins::kOfChosenCells;
   // What obs is united with, before that of the inputs.
   std::vector<ObsSample> obs_before{};
   // What is done with inputs that are not stored by rows. Null: transpose() makes their rows, and
@@ -80,8 +85,6 @@ class Sources {
   const std::vector<std::string>& paths() const { return paths_; }
   // The first of them that lies at this path, under whichever name, or below it; empty: none does.
   std::string input_at(const std::string& path) const;
-  // Whether any of the sources is a shard.
-  bool has_shards() const;
   bool is_by_rows() const { return transposed_.empty(); }
   // Of the first that is not; empty where all are.
   std::string path_by_columns() const;
@@ -137,11 +140,13 @@ class Sources {
  private:
   void join(std::vector<std::unique_ptr<format::RowStore>> stores, const SourceOptions& options);
   void unite_obs(const std::vector<ObsSample>& before);
+  std::shared_ptr<arrow::Table> read_own_obs(const SourceRange& range) const;
 
   std::vector<std::string> paths_;
   std::shared_ptr<const collection::Collection> cells_;
   std::vector<TransposedStore*> transposed_;  // of the stores
-  bool names_origins_ = false;  // some source says of its cells which file they come from
+  Origins origins_ = Origins::kOfChosenCells;
+  bool names_origins_ = false;  // obs says of all cells which file and row they are from
   bool keeps_own_names_ = false;
   DType value_dtype_ = DType::kF32;
   std::string processing_json_ = "{}";

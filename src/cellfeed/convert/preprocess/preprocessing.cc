@@ -159,6 +159,7 @@ Sources Preprocessing::processed_sources(const ProcessingOptions& processing, co
   SourceOptions join;
   join.paths = sources_.paths();
   join.is_beside = is_beside;
+  if (is_h5ad_name(options_.convert.output_dir)) join.origins = Origins::kNone;
   join.keeps_own_names = !options_.convert.var_keys.empty();
   for (const std::int64_t gene : kept.genes) {
     stays[gene] = true;

@@ -8,7 +8,6 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/mix.h"
-#include "cellfeed/convert/inputs/cell_origins.h"
 #include "cellfeed/convert/inputs/table_union.h"
 #include "cellfeed/transform/normalize.h"
 
@@ -57,7 +56,7 @@ class ProcessedStore final : public format::RowStore {
     return store_.plan(stored_rows(rows));
   }
   void release_pages() const override { store_.release_pages(); }
-  std::vector<std::string> obs_names() const override;
+  std::vector<std::string> obs_names() const override { return store_.obs_names(); }
   matrix::FixedColumn obs_column(const std::string& name) const override;
   std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override;
   std::shared_ptr<arrow::Table> read_var() const override {
@@ -65,6 +64,7 @@ class ProcessedStore final : public format::RowStore {
   }
   std::optional<matrix::FixedColumn> known_library_sizes() const override;
   format::Processing processing() const override { return part_.recorded; }
+  std::vector<std::int64_t> source_rows(std::span<const std::int64_t> rows) const override;
   std::uint64_t fingerprint() const override;
 
   const format::RowStore& inner() const { return store_; }
@@ -168,17 +168,16 @@ void ProcessedRows::decode(std::int64_t begin, std::int64_t end, const CsrTarget
   });
 }
 
-std::vector<std::string> ProcessedStore::obs_names() const {
-  auto names = store_.obs_names();
-  if (part_.rows && !names_origins(names)) add_origin_names(names);
-  return names;
-}
-
 matrix::FixedColumn ProcessedStore::obs_column(const std::string&) const {
   throw Error(ErrorKind::kInternal, "obs of cells under way is read by rows", info_.path);
 }
 
-// Cells that stay say which row of the file they were.
+std::vector<std::int64_t> ProcessedStore::source_rows(std::span<const std::int64_t> rows) const {
+  auto stored = stored_rows(rows);
+  auto of_file = store_.source_rows(stored);
+  return of_file.empty() && part_.rows ? std::move(stored) : std::move(of_file);
+}
+
 std::shared_ptr<arrow::Table> ProcessedStore::read_obs(std::int64_t begin, std::int64_t end) const {
   if (!part_.rows) return store_.read_obs(begin, end);
   const auto& rows = *part_.rows;
@@ -187,8 +186,7 @@ std::shared_ptr<arrow::Table> ProcessedStore::read_obs(std::int64_t begin, std::
   const auto around = store_.read_obs(first, rows[end - 1] + 1);
   std::vector<std::int64_t> places;
   for (std::int64_t i = begin; i < end; ++i) places.push_back(rows[i] - first);
-  return with_origins(take_rows(*around, places), info_.path,
-                      std::span(rows).subspan(begin, end - begin));
+  return take_rows(*around, places);
 }
 
 // Of values that are changed the totals mean nothing any more.
