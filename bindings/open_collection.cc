@@ -105,14 +105,18 @@ std::shared_ptr<const Collection> join_collections(
 
 std::shared_ptr<const Collection> open_collection(
     std::vector<FilePath> paths, const std::string& join,
-    std::optional<std::vector<std::string>> genes, bool make_unique, const std::string& layer,
-    std::int64_t cache_bytes, const std::string& access, const std::string& verify,
-    FilePath allow_external, const std::optional<FilePath>& cache_dir, const nb::object& announce,
-    const nb::object& progress, const std::string& genome, const std::string& feature_type,
-    std::vector<std::string> var_keys, bool keeps_packed, const TableColumnNames& table) {
+    std::optional<std::vector<std::string>> genes, bool make_unique,
+    std::vector<std::string> layers, std::int64_t cache_bytes, const std::string& access,
+    const std::string& verify, FilePath allow_external, const std::optional<FilePath>& cache_dir,
+    const nb::object& announce, const nb::object& progress, const std::string& genome,
+    const std::string& feature_type, std::vector<std::string> var_keys, bool keeps_packed,
+    const TableColumnNames& table) {
   collection::CollectionOptions options;
   options.var_keys = std::move(var_keys);
-  options.open.layer = layer;
+  if (layers.size() == 1)
+    options.open.layer = std::move(layers[0]);
+  else
+    options.open.layer_choices = std::move(layers);
   options.open.cache_bytes = cache_bytes;
   options.open.access = access;
   options.open.verify = verify;

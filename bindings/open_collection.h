@@ -38,13 +38,13 @@ std::shared_ptr<const collection::Collection> join_collections(
     const std::string& join, std::optional<std::vector<std::string>> genes, bool make_unique,
     std::vector<std::string> var_keys, std::int64_t cache_bytes);
 
-// keeps_packed: what is read is kept in cache_dir as packed records. announce: f(text), before rows
-// are written to it.
+// layers: of each file the first that it has. keeps_packed: what is read is kept in cache_dir as
+// packed records. announce: f(text), before rows are written to it.
 std::shared_ptr<const collection::Collection> open_collection(
     std::vector<FilePath> paths, const std::string& join,
-    std::optional<std::vector<std::string>> genes, bool make_unique, const std::string& layer,
-    std::int64_t cache_bytes, const std::string& access, const std::string& verify,
-    FilePath allow_external, const std::optional<FilePath>& cache_dir,
+    std::optional<std::vector<std::string>> genes, bool make_unique,
+    std::vector<std::string> layers, std::int64_t cache_bytes, const std::string& access,
+    const std::string& verify, FilePath allow_external, const std::optional<FilePath>& cache_dir,
     const nanobind::object& announce, const nanobind::object& progress, const std::string& genome,
     const std::string& feature_type, std::vector<std::string> var_keys, bool keeps_packed,
     const TableColumnNames& table);

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from . import _core
 from ._arguments import as_path, is_anndata, is_url
-from ._cells.matrices import core_layer
+from ._cells.matrices import Layer, core_layers
 from ._cells.open_options import OpenOptions
 from ._copies import shown_copies
 from ._options import Path
@@ -47,13 +47,13 @@ def files_core(paths: list[str], options: OpenOptions) -> _core.Collection:
     return _finished(core, options)
 
 
-def _open_matrix(paths: list[str], options: OpenOptions, layer: str | None) -> _core.Collection:
+def _open_matrix(paths: list[str], options: OpenOptions, layer: Layer) -> _core.Collection:
     # Columns of obsm are no genes.
     of_obsm = _is_obsm(layer)
     return _core.Collection.open(
         paths, "" if of_obsm else options.join or "", None if of_obsm else options.genes,
-        options.make_unique, core_layer(layer), options.cache_bytes, options.access, options.verify,
-        options.allow_external, options.cache_dir, _log.warning,
+        options.make_unique, core_layers(layer), options.cache_bytes, options.access,
+        options.verify, options.allow_external, options.cache_dir, _log.warning,
         as_progress_callback(None, "cells"), options.genome or "", options.feature_type or "",
         [] if of_obsm else options.var_keys, options.cache_mode == "packed",
         (
@@ -97,13 +97,14 @@ def anndata_core(
 def _copy(
     adata: anndata.AnnData,
     options: OpenOptions,
-    matrix: str | None,
+    layer: Layer,
     obs_table: pa.Table,
     genes: list[str] | None,
     name: str,
 ) -> _core.Collection:
-    from ._cells.anndata_arrays import csr_arrays, processing_of
+    from ._cells.anndata_arrays import csr_arrays, first_layer, processing_of
 
+    matrix = first_layer(adata, layer) if isinstance(layer, list) else layer
     of_obsm = _is_obsm(matrix)
     indptr, indices, values, gene_table = csr_arrays(adata, matrix)
     return _core.Collection.from_memory(
@@ -128,7 +129,7 @@ def several_core(
         Of each AnnData its obs; None for paths.
     """
 
-    def joined(matrix: str | None) -> _core.Collection:
+    def joined(matrix: Layer) -> _core.Collection:
         of_obsm = _is_obsm(matrix)
         parts = list(_parts(items, options, obs_tables, matrix))
         if of_obsm:
@@ -148,7 +149,7 @@ def _parts(
     items: Sequence[Item],
     options: OpenOptions,
     obs_tables: Sequence[pa.Table | None],
-    matrix: str | None,
+    matrix: Layer,
 ) -> Iterator[_core.Collection]:
     # How their genes are joined is settled once all are there.
     apart = replace(options, join="outer", genes=None)
@@ -172,5 +173,5 @@ def _require_equal_widths(parts: list[_core.Collection], matrix: str) -> None:
             )
 
 
-def _is_obsm(matrix: str | None) -> bool:
-    return matrix is not None and matrix.startswith("obsm/")
+def _is_obsm(matrix: Layer) -> bool:
+    return isinstance(matrix, str) and matrix.startswith("obsm/")

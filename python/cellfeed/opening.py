@@ -49,7 +49,7 @@ def open(
     obs: Sequence[str] | str | None = None,
     categories: Categories | None = None,
     unknown_label: UnknownLabel = None,
-    layer: str | None = "X",
+    layer: Sequence[str] | str | None = "X",
     layers: Sequence[str] | str | None = None,
     obsm: Sequence[str] | str | None = None,
     make_unique: bool = False,
@@ -113,7 +113,9 @@ def open(
         The label that means "not known", of all label columns or column -> label: it is no
         category, and its cells have code -1, as those without a label.
     layer
-        What ``batch.x`` is of: ``"X"``, ``"raw/X"``, or the name of a layer. ``None``: obs alone,
+        What ``batch.x`` is of: ``"X"``, ``"raw/X"``, or the name of a layer. Of a list each file's
+        first that it has: ``["counts", "raw/X", "X"]`` reads the counts of files that keep them in
+        different places, as CELLxGENE's do (``cells.files`` says which). ``None``: obs alone,
         of files of any kind, whether they have an X or none. The cells then have no genes, and
         batches an ``x`` of no columns; ``obsm`` comes with them if it is named.
     layers

@@ -1,5 +1,7 @@
 """Layers whose names are those of other matrices, "raw" and "X", by every face against anndata."""
 
+import pickle
+
 import anndata
 import numpy as np
 import pandas as pd
@@ -129,3 +131,33 @@ def test_a_name_that_is_not_there_is_no_other_matrix(adata, tmp_path):
             cf.open(data, layer="raw")
     with pytest.raises(InvalidArgumentError, match="a layer of that name is 'layers/X'"):
         cf.convert_to_shards(tmp_path / "a.h5ad", tmp_path / "shards", layers=["X"])
+
+
+def test_each_file_gives_the_first_of_several_layers_that_it_has(tmp_path):
+    """Counts where CELLxGENE keeps them: in raw/X beside normalised values, else in X."""
+    adatas = [make(seed) for seed in range(4)]
+    for adata in adatas:
+        for name in list(adata.layers):
+            del adata.layers[name]
+    adatas[0].layers["counts"] = adatas[0].X * 2
+    adatas[2].raw = None
+    adatas[3].raw = None
+    expected = [adatas[0].layers["counts"], adatas[1].raw.X, adatas[2].X, adatas[3].X]
+    adatas[0].write_h5ad(tmp_path / "0.h5ad")
+    adatas[1].write_zarr(tmp_path / "1.zarr")
+    adatas[2].write_h5ad(tmp_path / "2.h5ad")
+    shards = cf.convert_to_shards(tmp_path / "2.h5ad", tmp_path / "2")
+    choice = ["counts", "raw/X", "X"]
+    for data in ([tmp_path / "0.h5ad", tmp_path / "1.zarr", shards, adatas[3]], adatas):
+        cells = cf.open(data, layer=choice)
+        values = np.vstack([matrix.toarray() for matrix in expected])
+        np.testing.assert_array_equal(cells[:].X.toarray(), values)
+        again = pickle.loads(pickle.dumps(cells))
+        np.testing.assert_array_equal(again[[20, 3]].X.toarray(), values[[20, 3]])
+    files = cf.open([tmp_path / "0.h5ad", tmp_path / "1.zarr"], layer=choice).files
+    assert [file["layer"] for file in files] == ["layers/counts", "raw/X"]
+    for data in (tmp_path / "2.h5ad", shards, adatas[3]):
+        with pytest.raises(NoSuchKeyError, match="none of the layers counts, raw/X; there are: X"):
+            cf.open(data, layer=choice[:2])
+    with pytest.raises(InvalidArgumentError, match="empty list"):
+        cf.open(adatas, layer=[])

@@ -20,6 +20,7 @@ from ..errors import (
     NoSuchKeyError,
     UnsupportedError,
 )
+from .matrices import layer_path
 
 if TYPE_CHECKING:
     import anndata
@@ -68,6 +69,27 @@ def csr_arrays(
         np.ascontiguousarray(csr.indices, dtype=np.int32),
         np.ascontiguousarray(values),
         arrow_table(var),
+    )
+
+
+def first_layer(adata: anndata.AnnData, names: Sequence[str]) -> str:
+    """The first of some matrices that an AnnData has.
+
+    Parameters
+    ----------
+    adata
+        In memory.
+    names
+        Each as for :func:`csr_arrays`.
+    """
+    there = [] if adata.X is None else ["X"]
+    there += [] if adata.raw is None else ["raw/X"]
+    there += [f"layers/{name}" for name in adata.layers]
+    for name in names:
+        if layer_path(name) in there:
+            return name
+    raise NoSuchKeyError(
+        f"this AnnData has none of the layers {', '.join(names)}; there are: {', '.join(there)}"
     )
 
 

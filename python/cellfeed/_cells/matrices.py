@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ..errors import InvalidArgumentError
+
+# Of :func:`cellfeed.open`: a name, of each file the first of several that it has, or none.
+Layer: TypeAlias = "str | list[str] | None"
 
 
 def layer_path(name: str) -> str:
@@ -27,11 +31,12 @@ def layer_key(name: str) -> str:
     return alone if layer_path(alone) == path else path
 
 
-def core_layer(name: str | None) -> str:
-    """Its name in the core: ``None`` is ``"none"``, and a layer of that name ``"layers/none"``."""
-    if name is None:
-        return "none"
-    return "layers/none" if name == "none" else name
+def core_layers(layer: Layer) -> list[str]:
+    """Names in the core: ``None`` is ``"none"``, and a layer of that name ``"layers/none"``."""
+    if layer is None:
+        return ["none"]
+    names = [layer] if isinstance(layer, str) else layer
+    return ["layers/none" if name == "none" else name for name in names]
 
 
 def obsm_key(name: str) -> str:
@@ -63,16 +68,17 @@ class Matrices:
         return {key: key if alone.get(name, key) != key else name for key, name in alone.items()}
 
     @staticmethod
-    def of(layer: str | None, layers: list[str] | None, obsm: list[str] | None) -> Matrices:
+    def of(layer: Layer, layers: list[str] | None, obsm: list[str] | None) -> Matrices:
         """Of arguments of :func:`cellfeed.open`."""
         if layer is None and layers:
             raise InvalidArgumentError(
                 "layer=None reads obs alone, and layers= names matrices: name one of them as layer"
             )
-        if layer is not None and layer.startswith("obsm/"):
-            name = obsm_key(layer)
-            raise InvalidArgumentError(f"layer names {layer!r}: pass obsm=[{name!r}]")
-        paths = ["" if layer is None else layer_path(layer)]
+        for name in core_layers(layer):
+            if name.startswith("obsm/"):
+                raise InvalidArgumentError(f"layer names {name!r}: pass obsm=[{obsm_key(name)!r}]")
+        # Of several names it is no one path.
+        paths = [layer_path(layer) if isinstance(layer, str) else ""]
         numbers = _numbered("layers", layers, layer_path, layer_key, paths)
         of_obsm = _numbered("obsm", obsm, _obsm_path, obsm_key, paths)
         return Matrices(numbers, of_obsm, tuple(paths[1:]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .._arguments import as_bool, as_choice, as_text, settle
+from .._arguments import as_bool, as_choice, as_names, as_text, settle
 from .._lazy import cached_property
 from .._options import (
     ACCESS,
@@ -23,7 +23,7 @@ from .._options import (
     Verify,
 )
 from ..errors import InvalidArgumentError
-from .matrices import Matrices
+from .matrices import Layer, Matrices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class OpenOptions:
     var_keys: list[str] = field(default_factory=list)
     categories: Categories | None = None
     unknown_label: UnknownLabel = None
-    layer: str | None = "X"
+    layer: Layer = "X"
     layers: list[str] | None = None
     obsm: list[str] | None = None
     make_unique: bool = False
@@ -75,7 +75,11 @@ class OpenOptions:
     mixed_processing: MixedProcessing = "error"
 
     def __post_init__(self) -> None:
-        if self.layer is not None:
+        if isinstance(self.layer, (list, tuple)):
+            settle(self, layer=as_names("layer", self.layer))
+            if not self.layer:
+                raise InvalidArgumentError("layer is an empty list: name a matrix, such as 'X'")
+        elif self.layer is not None:
             as_text("layer", self.layer)
         self.matrices  # noqa: B018  # says what is wrong with the names
         for option, is_given in {"genes": self.genes is not None, "var_key": self.var_keys}.items():

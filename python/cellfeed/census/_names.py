@@ -29,7 +29,7 @@ class MatrixNames:
 
     def __init__(self, cells: CellTable) -> None:
         layer = cells._origin.options.layer
-        self._main = None if layer is None else layer_key(layer)
+        self._main = "raw" if isinstance(layer, list) else layer and layer_key(layer)
         self._layers = dict(cells._matrices.layers)
         self._obsm = dict(cells._matrices.obsm)
 

@@ -9,6 +9,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/format/anndata/layers.h"
 #include "cellfeed/format/anndata/matrix_list.h"
 #include "cellfeed/format/cells_alone.h"
 #include "cellfeed/format/entry_store.h"
@@ -50,6 +51,7 @@ class GivenPath {
   bool is_directory() const { return is_directory_; }
   const OpenOptions& options() const { return options_; }
   bool wants_cells_alone() const { return options_.layer == kNoLayer; }
+  void choose_layer(std::string layer) { options_.layer = std::move(layer); }
   // What it holds, of which the matrix is left out where none is wanted.
   OpenOptions options_of_any_matrix() const {
     OpenOptions options = options_;
@@ -84,7 +86,7 @@ class GivenPath {
  private:
   const std::string& path_;
   const bool is_directory_;
-  const OpenOptions& options_;
+  OpenOptions options_;
   std::unique_ptr<H5File> hdf5_;
 };
 
@@ -92,11 +94,20 @@ class GivenPath {
 bool is_shards(GivenPath& given) {
   return given.has_any({shard::kManifestName, shard::kPartialManifestName});
 }
+std::vector<std::string> matrices_of_shards(GivenPath& given) {
+  std::vector<std::string> names{"X"};
+  for (const auto& matrix : shard::read_manifest(given.path()).matrices)
+    names.push_back(matrix.name);
+  return names;
+}
 Stores open_shards(GivenPath& given) {
   return shard::open_shards(given.path(), given.options_of_any_matrix());
 }
 
 bool is_zarr(GivenPath& given) { return zarr::is_zarr(given.path()); }
+std::vector<std::string> matrices_of_zarr(GivenPath& given) {
+  return anndata::list_matrix_paths(*zarr::open_tree(given.path()));
+}
 Stores open_zarr(GivenPath& given) {
   return one_store(zarr::open_zarr(given.path(), given.options()));
 }
@@ -130,6 +141,9 @@ Stores open_tenx(GivenPath& given) {
 }
 
 bool is_any_file(GivenPath&) { return true; }
+std::vector<std::string> matrices_of_h5ad(GivenPath& given) {
+  return anndata::list_matrix_paths(given.hdf5());
+}
 Stores open_h5ad(GivenPath& given) {
   return one_store(h5ad::open_h5ad(given.take_hdf5(), given.options()));
 }
@@ -137,6 +151,8 @@ Stores open_h5ad(GivenPath& given) {
 struct KnownFormat {
   bool (*recognises)(GivenPath&);
   Stores (*open)(GivenPath&);
+  // Where they lie; null: X alone.
+  std::vector<std::string> (*list_matrices)(GivenPath&) = nullptr;
   bool has_feature_types = false;
   bool has_genomes = false;
   bool has_tables = false;
@@ -144,14 +160,29 @@ struct KnownFormat {
 
 // The first that recognises a path opens it.
 constexpr KnownFormat kFormats[] = {
-    {is_shards, open_shards},
-    {is_zarr, open_zarr},
+    {is_shards, open_shards, matrices_of_shards},
+    {is_zarr, open_zarr, matrices_of_zarr},
     {.recognises = is_matrix_market, .open = open_matrix_market, .has_feature_types = true},
     {is_any_directory, refuse_directory},
     {.recognises = is_parquet, .open = open_parquet_table, .has_tables = true},
     {.recognises = is_tenx, .open = open_tenx, .has_feature_types = true, .has_genomes = true},
-    {is_any_file, open_h5ad},
+    {is_any_file, open_h5ad, matrices_of_h5ad},
 };
+
+void choose_layer(const KnownFormat& format, GivenPath& given) {
+  const std::vector<std::string>& choices = given.options().layer_choices;
+  if (choices.empty()) return;
+  std::vector<std::string> there{"X"};
+  if (format.list_matrices) there = format.list_matrices(given);
+  for (std::string& path : there) path = anndata::layer_name(path);
+  const auto chosen = std::ranges::find_if(choices, [&](const std::string& name) {
+    return std::ranges::find(there, layer_path(name)) != there.end();
+  });
+  if (chosen == choices.end())
+    throw_error(ErrorKind::kNoSuchKey, given.path(), "has none of the layers {}; there are: {}",
+                fmt::join(choices, ", "), fmt::join(there, ", "));
+  given.choose_layer(*chosen);
+}
 
 void refuse_table_options(const KnownFormat& format, const GivenPath& given) {
   const TableOptions& table = given.options().table;
@@ -214,6 +245,7 @@ Stores open_matrices(const std::string& path, const OpenOptions& options) {
       kFormats, [&](const KnownFormat& known) { return known.recognises(given); });
   refuse_tenx_options(format, given);
   refuse_table_options(format, given);
+  choose_layer(format, given);
   Stores stores = format.open(given);
   for (auto& store : stores) {
     if (given.wants_cells_alone() && store->info().layer != kNoLayer)

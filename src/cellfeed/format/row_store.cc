@@ -13,6 +13,11 @@ std::string layer_path(const std::string& name) {
   return "layers/" + name;
 }
 
+std::string layer_key(const std::string& path) {
+  const std::string alone = path.substr(path.find('/') + 1);
+  return layer_path(alone) == path ? alone : path;
+}
+
 void run_serially(std::int64_t n, const std::function<void(std::int64_t)>& task) {
   for (std::int64_t i = 0; i < n; ++i) task(i);
 }

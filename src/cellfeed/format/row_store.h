@@ -65,6 +65,8 @@ inline bool is_obsm(std::string_view layer) { return layer.starts_with("obsm/");
 // Where a matrix lies in a file by the name that users give it: "X", "raw/X" and what is in
 // "layers/" or "obsm/" are paths, any other name is that of a layer.
 std::string layer_path(const std::string& name);
+// The shortest name of the matrix at a path: "counts" for "layers/counts".
+std::string layer_key(const std::string& path);
 
 // As a layer: none of the matrices, obs alone. A layer that is really called so is "layers/none".
 inline constexpr const char* kNoLayer = "none";
@@ -256,6 +258,8 @@ struct TableOptions {
 struct OpenOptions {
   // As layer_path takes it. kNoLayer: the cells have no genes.
   std::string layer = "X";
+  // Instead of layer: of each file the first of these that it has.
+  std::vector<std::string> layer_choices{};
   // Inflated chunks kept between fetches, of compressed files; of a collection, all together.
   std::int64_t cache_bytes = 256 << 20;
   // How rows are read. "auto": through a memory map, with deep read-ahead of what is not in memory;

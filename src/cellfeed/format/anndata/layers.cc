@@ -119,10 +119,8 @@ std::string find_layer(const StoredTree& file, const std::string& layer) {
                 "the file has no X; name one of its matrices instead: {}; {}",
                 fmt::join(layers, ", "), kObsAlone);
   std::vector<std::string> known = layers;
-  for (std::string& path : known)
-    if (const auto alone = path.substr(path.rfind('/') + 1);
-        layer_path(alone) == path && !layer.starts_with("layers/"))
-      path = alone;
+  if (!layer.starts_with("layers/"))
+    for (std::string& path : known) path = layer_key(path);
   throw_error(ErrorKind::kNoSuchKey, file.path(), "no layer '{}'{}", layer,
               suggestion(layer, known));
 }
