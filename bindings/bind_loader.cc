@@ -287,10 +287,11 @@ void bind_loader(nb::module_& module) {
           "rows"_a)
       .def_prop_ro("values_are_in_question",
                    [](const LoaderCore& self) {
-                     return std::ranges::any_of(self.matrices, [&](const auto& matrix) {
-                       return loader::is_in_question(*matrix.cells, matrix.dtype,
-                                                     self.options.casting);
-                     });
+                     return loader::expects_counts(*self.collection, self.options.transforms) ||
+                            std::ranges::any_of(self.matrices, [&](const auto& matrix) {
+                              return loader::is_in_question(*matrix.cells, matrix.dtype,
+                                                            self.options.casting);
+                            });
                    })
       .def(
           "check_values",
@@ -299,6 +300,8 @@ void bind_loader(nb::module_& module) {
               for (const auto& matrix : self.matrices)
                 loader::check_first_values(*matrix.cells, {rows.data(), rows.size()}, matrix.dtype,
                                            self.options.casting);
+              loader::require_counts(*self.collection, {rows.data(), rows.size()},
+                                     self.options.transforms);
             });
           },
           "rows"_a)

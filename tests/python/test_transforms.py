@@ -102,7 +102,10 @@ def test_genes_that_a_join_drops_count_in_every_total(joined, order):
 
 def test_twice_normalised_cells_have_the_second_total(adata):
     cells = cf.open(adata)
-    x = cells.read(slice(None), transforms=[cf.NormalizeTotal(1e6), cf.NormalizeTotal(100)])
+    with pytest.raises(ValueError, match="comes behind NormalizeTotal, which normalises"):
+        cells.read(slice(None), transforms=[cf.NormalizeTotal(1e6), cf.NormalizeTotal(100)])
+    again = cf.NormalizeTotal(100, force=True)
+    x = cells.read(slice(None), transforms=[cf.NormalizeTotal(1e6), again])
     totals = x.to_numpy().sum(1)
     np.testing.assert_allclose(np.delete(totals, 2), 100, rtol=1e-5)
     assert totals[2] == 0

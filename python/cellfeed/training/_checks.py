@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._options import Label
+from .._reader import Reader, ReaderOptions
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ..transforms import Transform
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 # Cells whose values are looked at: some thousand, spread over all.
 _CELLS_LOOKED_AT = 2048
-# Logarithms of counts per ten thousand end below 10, of any counts below 22 (those of 2**32).
-_HIGHEST_LOGARITHM = 25.0
 # Of a vocabulary; a list of genes of the same species shares far more with any file.
 _LEAST_SHARE_OF_GENES = 0.2
 
@@ -157,8 +156,22 @@ def kind_of_values(cells: CellCollection) -> str:
     ----------
     cells
         What is looked at.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value is NaN or infinite.
     """
-    values, _ = _some_values(cells)
+    rows = some_rows(cells)
+    x = cells.read(rows, obs=(), dtype="float64").x
+    values: np.ndarray = x.data
+    is_bad = ~np.isfinite(values)
+    if is_bad.any():
+        at = int(np.argmax(is_bad))
+        raise InvalidArgumentError(
+            f"X holds {values[at]:g}, which no model learns from: {_place(cells, rows, x, at)} "
+            f"({int(is_bad.sum()):,} such values in {len(rows):,} cells looked at); mend the file"
+        )
     return "counts" if bool((values == np.floor(values)).all()) else "fractions"
 
 
@@ -173,21 +186,6 @@ def some_rows(cells: CellCollection) -> np.ndarray:
     return np.unique(np.linspace(0, len(cells) - 1, _CELLS_LOOKED_AT).astype(np.int64))
 
 
-def _some_values(cells: CellCollection) -> tuple[np.ndarray, Callable[[int], str]]:
-    """Values of some thousand cells, and where the n-th is; one that is no number is an error."""
-    rows = some_rows(cells)
-    x = cells.read(rows, obs=(), dtype="float64").x
-    values: np.ndarray = x.data
-    is_bad = ~np.isfinite(values)
-    if is_bad.any():
-        at = int(np.argmax(is_bad))
-        raise InvalidArgumentError(
-            f"X holds {values[at]:g}, which no model learns from: {_place(cells, rows, x, at)} "
-            f"({int(is_bad.sum()):,} such values in {len(rows):,} cells looked at); mend the file"
-        )
-    return values, lambda at: _place(cells, rows, x, at)
-
-
 def _place(cells: CellCollection, rows: np.ndarray, x: scipy.sparse.csr_matrix, at: int) -> str:
     """Where the at-th of some values is, for messages: file, cell in it, gene."""
     row = rows[np.searchsorted(x.indptr, at, side="right") - 1]
@@ -197,39 +195,15 @@ def _place(cells: CellCollection, rows: np.ndarray, x: scipy.sparse.csr_matrix, 
 
 
 def require_counts(cells: CellCollection, transforms: Sequence[Transform]) -> None:
-    """Values that are to be normalised or logarithmised must not be logarithms already.
-
-    Some thousand cells are read; what is recorded with the data is known to the loader.
+    """Refuse what a loader with these transforms refuses, as far as some thousand cells tell.
 
     Raises
     ------
     InvalidArgumentError
-        There are negative values, or fractions as small as logarithms.
+        There are negative values or fractions where counts are expected.
     """
-    if not transforms:
-        return
-    values, place = _some_values(cells)
-    if not len(values):
-        return
-    low, high = float(values.min()), float(values.max())
-    advice = "use counts, or leave data.preprocessing out"
-    if low < 0:
-        raise InvalidArgumentError(
-            f"{_names(transforms)} is for counts, and {place(int(values.argmin()))} holds a "
-            f"negative value ({low:g}), as scaled data does: {advice}"
-        )
-    is_fraction = values != np.floor(values)
-    if is_fraction.any() and high < _HIGHEST_LOGARITHM:
-        at = int(is_fraction.argmax())
-        raise InvalidArgumentError(
-            f"{_names(transforms)} is for counts, and {place(at)} holds a fraction "
-            f"({values[at]:g}; the highest value is {high:g}), as data that is log-transformed "
-            f"already does: {advice}"
-        )
-
-
-def _names(transforms: Sequence[Transform]) -> str:
-    return " with ".join(type(transform).__name__ for transform in transforms)
+    reader = Reader(cells, ReaderOptions(obs=(), transforms=transforms))
+    reader.check_values(lambda _: some_rows(cells))
 
 
 def require_values_as_trained(

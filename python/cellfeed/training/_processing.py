@@ -59,10 +59,14 @@ class Processing:
             "Give it raw counts; or force it, and the values are taken as they are",
         )  # fmt: skip
 
-    def transforms(self) -> list[Transform]:
-        """What a loader does to values that nothing was done to."""
-        normalize = [NormalizeTotal(self.steps[_NORMALIZED])] if _NORMALIZED in self.steps else []
-        return [*normalize, *([Log1p()] if _LOGARITHM in self.steps else [])]
+    def transforms(self, force: bool = False) -> list[Transform]:
+        """What a loader does to values that nothing was done to; ``force``: whatever they are."""
+        made: list[Transform] = []
+        if _NORMALIZED in self.steps:
+            made.append(NormalizeTotal(self.steps[_NORMALIZED], force=force))
+        if _LOGARITHM in self.steps:
+            made.append(Log1p(force=force))
+        return made
 
     @property
     def normalize_to(self) -> float | None:

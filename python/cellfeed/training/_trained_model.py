@@ -253,7 +253,7 @@ class TrainedModel:
         if not force:
             require_values_as_trained(cells, self.specification, is_processed)
             processing.require_alike(cells, self.specification.recorded)
-        transforms = [] if is_processed else processing.transforms()
+        transforms = [] if is_processed else processing.transforms(force)
         options: dict[str, Any] = {"output": "dense"}
         tokens = self.specification.token_output_of_cells()
         if tokens is not None:

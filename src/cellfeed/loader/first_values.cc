@@ -1,14 +1,37 @@
 #include "cellfeed/loader/first_values.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 #include <vector>
 
+#include "cellfeed/base/error.h"
+#include "cellfeed/collection/counts.h"
 #include "cellfeed/matrix/buffer.h"
 
 namespace cellfeed::loader {
 namespace {
+
+using transform::Once;
+
+// Logarithms of counts per ten thousand end below 10, of any counts below 22 (those of 2**32).
+constexpr double kHighestLogarithm = 25;
+
+// Null where none is for counts, or the first that is shall be done to anything.
+const transform::Transform* first_of_counts(const transform::Transforms& transforms) {
+  const auto first = std::ranges::find_if(
+      transforms, [](const auto& transform) { return transform->once() != Once::kNothing; });
+  return first == transforms.end() || (*first)->is_forced() ? nullptr : first->get();
+}
+
+// Fractions may be normalised counts that are still to be made logarithms.
+bool is_in_order(const collection::NoCount& found, const transform::Transform& first,
+                 bool is_known_as_normalized) {
+  return found.value > 0 && first.once() == Once::kLogarithm &&
+         (is_known_as_normalized || found.highest >= kHighestLogarithm);
+}
 
 // Bits of the whole numbers that a type holds all of.
 int whole_bits(DType dtype) {
@@ -53,6 +76,45 @@ void check_first_values(const collection::Collection& collection,
   }
   for (const auto& [store, own] : rows_of)
     decode(*collection::fetch_rows(collection.store(store), own), dtype, casting);
+}
+
+bool expects_counts(const collection::Collection& collection,
+                    const transform::Transforms& transforms) {
+  if (first_of_counts(transforms) == nullptr) return false;
+  for (std::int64_t s = 0; s < collection.n_stores(); ++s)
+    if (is_float(collection.store(s).info().value_dtype)) return true;
+  return false;
+}
+
+void require_counts(const collection::Collection& collection, std::span<const std::int64_t> rows,
+                    const transform::Transforms& transforms) {
+  if (!expects_counts(collection, transforms)) return;
+  std::map<std::int32_t, std::vector<std::int64_t>> rows_of;
+  for (const std::int64_t row : rows) {
+    const auto place = collection.locate(row);
+    rows_of[place.store].push_back(place.row);
+  }
+  const transform::Transform& first = *first_of_counts(transforms);
+  const std::vector<std::pair<std::int32_t, std::vector<std::int64_t>>> looks(rows_of.begin(),
+                                                                              rows_of.end());
+  collection.step_stores(std::ssize(looks), [&](std::int64_t i) {
+    const auto& [s, own] = looks[static_cast<std::size_t>(i)];
+    const auto& store = collection.store(s);
+    if (!is_float(store.info().value_dtype)) return;
+    const auto found = collection::find_no_count(store, own);
+    if (!found || is_in_order(*found, first, collection.processing(s).is_normalized)) return;
+    const std::string others = collection::matrices_of_counts(store, own);
+    throw_error(
+        ErrorKind::kInvalidArgument, store.info().path,
+        "{} is for counts, and cell {}, gene '{}' holds {:g}, as values that are {} do: {}, "
+        "or force it ({}(force=True))",
+        first.name(), found->row, store.genes().names[found->column], found->value,
+        found->value < 0 ? "scaled" : "normalised or logarithms already",
+        others.empty() ? "open the matrix that has counts (layer=\"raw/X\", or the name of "
+                         "a layer)"
+                       : fmt::format("the counts are there with {}", others),
+        first.name());
+  });
 }
 
 }  // namespace cellfeed::loader

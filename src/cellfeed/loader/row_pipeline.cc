@@ -23,19 +23,19 @@ void refuse_repetition(const collection::Collection& collection, const transform
   const Once once = transform.once();
   if (once == Once::kNothing || transform.is_forced()) return;
   for (std::int64_t s = 0; s < collection.n_stores(); ++s) {
-    const auto done = collection.store(s).processing();
+    const auto done = collection.processing(s);
     if (done.is_log1p || (once == Once::kNormalization && done.is_normalized))
       throw_error(ErrorKind::kInvalidArgument, collection.store(s).info().path,
                   "its values are {} already ({}): leave {} out, or force it (force=True)",
-                  done.is_log1p ? "log-transformed" : "normalised", done.text(),
-                  transform.name());
+                  done.is_log1p ? "log-transformed" : "normalised", done.text(), transform.name());
   }
   for (std::size_t i = 0; i < number; ++i)
-    if (all[i]->once() == Once::kLogarithm)
+    if (all[i]->once() == Once::kLogarithm || all[i]->once() == once)
       throw_invalid(
-          "transforms: {} comes behind {}, which makes logarithms: put it first or leave it out, "
-          "or force it (force=True)",
-          transform.name(), all[i]->name());
+          "transforms: {} comes behind {}, which {}: put it first or leave it out, or force it "
+          "(force=True)",
+          transform.name(), all[i]->name(),
+          all[i]->once() == Once::kLogarithm ? "makes logarithms" : "normalises");
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ std::vector<std::string> names(const Transforms& transforms) {
   return out;
 }
 
-const auto kNormalize = std::make_shared<NormalizeTotal>(1e4);
+const auto kNormalize = std::make_shared<NormalizeTotal>(1e4, true);  // in any order
 const auto kLog1p = std::make_shared<Log1p>(2);
 
 TEST(Stages, SelectFirstAndNormalizeInOnePass) {

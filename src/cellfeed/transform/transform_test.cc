@@ -30,6 +30,11 @@ TEST(NormalizeTotal, RefusesWhatAreNotCounts) {
   std::vector<float> values{NAN};
   Row row{indices.data(), values.data(), DType::kF32, 1, NAN, 42};
   EXPECT_THROW(NormalizeTotal().apply(row), Error);
+  values[0] = 2.5;
+  row.library_size = 2.5;
+  EXPECT_THROW(NormalizeTotal().apply(row), Error);
+  NormalizeTotal(100, true).apply(row);
+  EXPECT_FLOAT_EQ(values[0], 100);
   EXPECT_THROW(NormalizeTotal(0), Error);
   EXPECT_THROW(NormalizeTotal(-1), Error);
   EXPECT_THROW(NormalizeTotal(NAN), Error);

@@ -96,7 +96,7 @@ ProcessedStore::ProcessedStore(const format::RowStore& store, const ProcessingOp
       part_(std::move(part)),
       info_(store.info()),
       known_totals_(store.known_library_sizes()) {
-  if (processing.normalize) normalize_.emplace(processing.target_sum);
+  if (processing.normalize) normalize_.emplace(processing.target_sum, true);
   if (part_.rows) info_.n_rows = std::ssize(*part_.rows);
   info_.n_cols = std::ssize(part_.columns);
   if (processing.changes_values()) info_.value_dtype = DType::kF32;
