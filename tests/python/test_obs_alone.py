@@ -165,8 +165,8 @@ def test_the_program_reads_obs_alone(files, tmp_path):
     told = json.loads(run("info", "--layer", "none", files[3], "--json"))
     assert (told["layout"], told["n_genes"], told["refused"]) == ("obs alone", 0, "")
     run("plan", "--layer", "none", "--label", "cell_type", *files)
-    for verb, target in (("shard", "--output-dir"), ("export", "--output")):
-        said = run(verb, "--layer", "none", files[3], target, tmp_path / "out", code=1)
+    for verb, target, name in (("shard", "--output-dir", "out"), ("export", "--output", "o.h5ad")):
+        said = run(verb, "--layer", "none", files[3], target, tmp_path / name, code=1)
         assert "obs alone" in said
 
 

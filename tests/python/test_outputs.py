@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from program import run
 
 import cellfeed as cf
 from cellfeed.errors import AlreadyExistsError, InvalidArgumentError
@@ -89,3 +90,17 @@ def test_columns_that_sharding_did_not_add_are_kept(source, tmp_path, write):
     cells.write_h5ad(tmp_path / "other.h5ad")
     write([tmp_path / "shards", tmp_path / "other.h5ad"], tmp_path / "f.h5ad")
     assert list(anndata.read_h5ad(tmp_path / "f.h5ad").obs) == ["kind"]
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.zarr", "x", "h5ad", "x.h5ad.gz"])
+def test_a_file_has_the_name_of_its_format(source, tmp_path, name):
+    for write in (cf.export_h5ad, lambda path, output: cf.simulate(path, 3, output)):
+        with pytest.raises(InvalidArgumentError, match=r"a name that ends in \.h5ad"):
+            write(source, tmp_path / name)
+    said = run("export", source, "--output", tmp_path / name, code=1)
+    assert "a name that ends in .h5ad" in said
+    if "." in name:
+        for write in (cf.convert_to_shards, cf.preprocess):
+            with pytest.raises(InvalidArgumentError, match="is the suffix of another format"):
+                write(source, tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5ad"]

@@ -12,17 +12,7 @@ std::string without_link(const std::string& path) {
   return files.name_kind(path) == io::NameKind::kLink ? files.canonical(path) : path;
 }
 
-}  // namespace
-
-void refuse_existing_file(const std::string& path) {
-  io::require_writable_folder(path);
-  if (io::file_system_of(path).name_kind(path) != io::NameKind::kFree)
-    throw Error(ErrorKind::kAlreadyExists,
-                "exists already; choose another name, or replace it with --overwrite", path);
-}
-
-void require_usable_output(const std::string& path, bool overwrite) {
-  if (!overwrite) return refuse_existing_file(path);
+void refuse_no_file(const std::string& path) {
   const io::FileSystem& files = io::file_system_of(path);
   const io::PathKind kind = files.status(path).kind;
   if (kind == io::PathKind::kDirectory)
@@ -34,6 +24,30 @@ void require_usable_output(const std::string& path, bool overwrite) {
   if (kind == io::PathKind::kNone && files.name_kind(path) == io::NameKind::kLink)
     throw Error(ErrorKind::kAlreadyExists,
                 "is a link that leads nowhere; remove it, or choose another name", path);
+}
+
+}  // namespace
+
+bool is_h5ad_name(const std::string& output) {
+  return output.size() > 5 && output.ends_with(".h5ad");
+}
+
+void refuse_existing_file(const std::string& path) {
+  io::require_writable_folder(path);
+  if (io::file_system_of(path).name_kind(path) != io::NameKind::kFree)
+    throw Error(ErrorKind::kAlreadyExists,
+                "exists already; choose another name, or replace it with --overwrite", path);
+}
+
+void require_usable_output(const std::string& path, bool overwrite) {
+  if (overwrite)
+    refuse_no_file(path);
+  else
+    refuse_existing_file(path);
+  if (!is_h5ad_name(path))
+    throw Error(ErrorKind::kInvalidArgument,
+                "an .h5ad file is written, and no other format: give it a name that ends in .h5ad",
+                path);
 }
 
 void refuse_own_input(const std::string& path, const Sources& inputs) {

@@ -42,9 +42,11 @@ class H5adOutput {
   std::optional<format::h5ad::H5adWriter> writer_;
 };
 
+bool is_h5ad_name(const std::string& output);
 // Throws kAlreadyExists naming the remedy when the file is there.
 void refuse_existing_file(const std::string& path);
-// The same, but where it may be overwritten: throws kAlreadyExists where it is no file.
+// The same, but where it may be overwritten: throws kAlreadyExists where it is no file. Throws
+// kInvalidArgument for a name that is not of an .h5ad file.
 void require_usable_output(const std::string& path, bool overwrite);
 // Throws kInvalidArgument where the file is one of those that it is made of, also by another name.
 void refuse_own_input(const std::string& path, const Sources& inputs);

@@ -5,6 +5,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/cache/row_cache.h"
+#include "cellfeed/convert/h5ad_output.h"
 #include "cellfeed/convert/shard_worker.h"
 #include "cellfeed/format/shard/manifest_json.h"
 #include "cellfeed/io/atomic_file.h"

@@ -1,6 +1,7 @@
 #include "cellfeed/convert/target_directory.h"
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "cellfeed/base/path_text.h"
@@ -57,12 +58,27 @@ std::string refusal_of(bool is_finished, bool is_rewritten) {
 
 }  // namespace
 
+void require_name_of_shards(const std::string& dir) {
+  constexpr std::string_view kOtherFormats[] = {".h5ad", ".h5",  ".loom",    ".mtx",
+                                                ".zarr", ".zip", ".parquet", ".gz"};
+  const std::string_view name = std::string_view(dir).substr(0, dir.find_last_not_of('/') + 1);
+  for (const std::string_view suffix : kOtherFormats)
+    if (name.ends_with(suffix))
+      throw_error(ErrorKind::kInvalidArgument, dir,
+                  "a directory of shards is written, and '{}' is the suffix of another format: "
+                  "choose another name",
+                  suffix);
+}
+
 TargetDirectory::TargetDirectory(const std::string& dir, ExistingTarget existing,
                                  const Sources& sources)
     : existing_(existing) {
   require_path(dir);
   refuse_source_inside(dir, existing, sources);
-  if (!is_append(existing)) make_directory(dir);
+  if (!is_append(existing)) {
+    require_name_of_shards(dir);
+    make_directory(dir);
+  }
   directory_ = io::Directory(dir);
   // Before the lock, which is a file itself.
   if (shard::shard_directory_state(dir) == DirectoryState::kOther) {

@@ -22,6 +22,9 @@ constexpr bool is_append(ExistingTarget existing) {
   return existing == ExistingTarget::kAppend || existing == ExistingTarget::kResumeAppend;
 }
 
+// Throws kInvalidArgument for a name that another format's files have.
+void require_name_of_shards(const std::string& dir);
+
 // Not thread-safe. Lifetime: the lock is held until it is destroyed.
 class TargetDirectory {
  public:

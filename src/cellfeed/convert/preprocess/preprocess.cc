@@ -1,5 +1,6 @@
 #include "cellfeed/convert/preprocess/preprocess.h"
 
+#include "cellfeed/convert/h5ad_output.h"
 #include "cellfeed/convert/preprocess/preprocessing.h"
 
 namespace cellfeed::convert {
@@ -30,10 +31,6 @@ void write_h5ad(const ConvertOptions& convert, format::h5ad::Compression compres
 }
 
 }  // namespace
-
-bool is_h5ad_name(const std::string& output) {
-  return output.size() > 5 && output.ends_with(".h5ad");
-}
 
 PreprocessResult preprocess(const PreprocessOptions& options) {
   const ProgressMeter clock({}, "", 0);

@@ -34,8 +34,6 @@ struct PreprocessResult {
   std::vector<std::string> warnings;         // the same
 };
 
-bool is_h5ad_name(const std::string& output);
-
 // Throws what its parts throw; kInvalidArgument before anything is written where values are no
 // counts, or were processed before.
 PreprocessResult preprocess(const PreprocessOptions& options);

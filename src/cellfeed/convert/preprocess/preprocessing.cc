@@ -9,6 +9,7 @@
 #include "cellfeed/convert/inputs/left_out_matrices.h"
 #include "cellfeed/convert/preprocess/highly_variable_genes.h"
 #include "cellfeed/convert/preprocess/seurat_v3.h"
+#include "cellfeed/convert/target_directory.h"
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/io/file_system.h"
 
@@ -27,6 +28,7 @@ void check_output(const ConvertOptions& convert) {
     require_usable_output(output, convert.existing == ExistingTarget::kOverwrite);
     return;
   }
+  require_name_of_shards(output);
   if (convert.existing == ExistingTarget::kRefuse && io::exists(output) &&
       (!io::is_directory(output) || !io::Directory(output).names().empty()))
     throw Error(ErrorKind::kAlreadyExists,
