@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict, cast
+from dataclasses import dataclass
 
 from . import _core
 from ._arguments import as_bool, as_int, as_path, as_text
@@ -10,20 +10,45 @@ from ._cells.genes import report_left_out
 from ._conversion_arguments import compression_text, resources, tenx_choice
 from ._options import Compression, Path
 from ._progress import Progress
+from .errors import InvalidArgumentError
 
 
-class SimulationResult(TypedDict):
-    """What :func:`simulate` wrote."""
+@dataclass(frozen=True)
+class SimulationResult:
+    """What :func:`simulate` wrote: ``cf.open(result.files)``; of one file ``cf.open(result)``.
 
+    Attributes
+    ----------
+    files
+        What was written.
+    n_cells, n_genes, nnz
+        Cells, genes and stored values.
+    n_real_cells
+        Cells of ``like``.
+    has_counts
+        Whether its values are counts, which are thinned as such.
+    bytes
+        Size of all files.
+    seconds, cells_per_second
+        Time of this run.
+    """
+
+    files: list[str]
     n_cells: int
     n_genes: int
     nnz: int
     n_real_cells: int
     has_counts: bool
-    files: list[str]
     bytes: int
     seconds: float
     cells_per_second: float
+
+    def __fspath__(self) -> str:
+        if len(self.files) != 1:
+            raise InvalidArgumentError(
+                f"{len(self.files)} files were written: give result.files, or one of these"
+            )
+        return self.files[0]
 
 
 def simulate(
@@ -83,9 +108,7 @@ def simulate(
 
     Returns
     -------
-    dict
-        ``n_cells``, ``n_genes``, ``nnz``, ``n_real_cells``, ``has_counts``, ``files``, ``bytes``,
-        ``seconds``, ``cells_per_second``.
+    SimulationResult
     """
     made = _core.simulate(
         as_path("like", like),
@@ -102,4 +125,4 @@ def simulate(
         **resources(threads, memory_budget, progress),
     )
     report_left_out(made.pop("left_out_text"), stacklevel=2)
-    return cast(SimulationResult, made)
+    return SimulationResult(**made)

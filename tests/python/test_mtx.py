@@ -194,7 +194,7 @@ def test_shard_export_and_simulate_take_types_and_say_what_they_leave_out(tmp_pa
     assert (expected.X.tocsr() != got.X).nnz == 0
     assert list(got.var["gene_ids"]) == list(expected.var["gene_ids"])
     result = cf.export_h5ad(folder, out, feature_type="all", overwrite=True)
-    assert result["n_genes"] == 40
+    assert result.n_genes == 40
     assert "left out: Antibody" in run("export", folder, "--output", tmp_path / "b.h5ad")
     run("simulate", "--like", folder, "--cells", 50, "--output", tmp_path / "c.h5ad",
         "--feature-type", "Antibody Capture", "--no-thin")  # fmt: skip

@@ -92,6 +92,23 @@ def test_columns_that_sharding_did_not_add_are_kept(source, tmp_path, write):
     assert list(anndata.read_h5ad(tmp_path / "f.h5ad").obs) == ["kind"]
 
 
+def test_every_writer_gives_a_result_that_is_a_path(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = [
+        cf.export_h5ad(source, "a.h5ad"),
+        cf.preprocess(source, "b.h5ad"),
+        cf.convert_to_shards(source, "shards"),
+        cf.simulate(source, 3, "c.h5ad"),
+    ]
+    for result in made:
+        assert (result.n_cells, result.n_genes) == cf.open(result).shape == (3, 3)
+        assert result.bytes > 0 and result.seconds >= 0
+    several = cf.simulate(source, 4, "d.h5ad", n_files=2)
+    assert len(cf.open(several.files, make_unique=True)) == several.n_cells == 4
+    with pytest.raises(InvalidArgumentError, match=r"give result\.files"):
+        cf.open(several)
+
+
 @pytest.mark.parametrize("name", ["x.parquet", "x.zarr", "x", "h5ad", "x.h5ad.gz"])
 def test_a_file_has_the_name_of_its_format(source, tmp_path, name):
     for write in (cf.export_h5ad, lambda path, output: cf.simulate(path, 3, output)):

@@ -85,7 +85,7 @@ def test_an_export_equals_the_source(shared_data, tmp_path, name):
     )
     made = cf.export_h5ad(tmp_path / "s", tmp_path / "back.h5ad")
     back = read_anndata(tmp_path / "back.h5ad")
-    assert (made["n_cells"], made["n_genes"]) == back.shape
+    assert (made.n_cells, made.n_genes) == back.shape
     assert_same_csr(matrix_of(back, "X"), matrix_of(expected, layer))
     assert back.X.dtype == matrix_of(expected, layer).dtype
     # Nullable columns in which nothing is missing come back as plain ones.
