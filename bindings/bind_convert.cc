@@ -133,7 +133,7 @@ nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normaliz
                     bool make_unique, FilePath allow_external, const std::string& compression,
                     int threads, std::int64_t memory_budget, const std::string& existing,
                     std::string genome, std::string feature_type, std::vector<std::string> var_keys,
-                    const nb::object& progress) {
+                    GivenCells cells, const nb::object& progress) {
   convert::PreprocessOptions options;
   convert::ProcessingOptions& processing = options.processing;
   processing.normalize = normalize;
@@ -149,7 +149,8 @@ nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normaliz
   processing.keeps_counts = keep_counts;
   processing.is_forced = force;
   convert::ConvertOptions& convert = options.convert;
-  convert.inputs = path_bytes(std::move(inputs));
+  convert.cells = chosen_cells(std::move(cells));
+  convert.inputs = convert.cells ? paths_of(convert.cells) : path_bytes(std::move(inputs));
   convert.output_dir = std::move(output.bytes);
   convert.shard_size = shard_size;
   convert.layer = std::move(layer);
@@ -311,7 +312,8 @@ void bind_convert(nb::module_& module) {
              "min_cells"_a, "max_mito_share"_a, "mito_prefix"_a, "keep_counts"_a, "force"_a,
              "shard_size"_a, "layer"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
              "make_unique"_a, "allow_external"_a, "compression"_a, "threads"_a, "memory_budget"_a,
-             "existing"_a, "genome"_a, "feature_type"_a, "var_keys"_a, "progress"_a.none());
+             "existing"_a, "genome"_a, "feature_type"_a, "var_keys"_a, "cells"_a.none(),
+             "progress"_a.none());
   module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
              "make_unique"_a, "allow_external"_a, "keep_stored_gene_order"_a,
              "keep_source_columns"_a, "compression"_a, "threads"_a, "memory_budget"_a,

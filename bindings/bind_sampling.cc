@@ -83,6 +83,14 @@ std::shared_ptr<LabelIndex> make_labels(std::int64_t n_rows, const Int32Array& c
   return std::make_shared<LabelIndex>(n_rows, values, to_indices(indices));
 }
 
+std::shared_ptr<LabelIndex> make_label_runs(std::int64_t n_rows, const Int32Array& codes,
+                                            const Int64Array& counts) {
+  std::vector<sampling::LabelRun> runs;
+  for (std::size_t i = 0; i < codes.size(); ++i)
+    runs.push_back({codes.data()[i], counts.data()[i]});
+  return std::make_shared<LabelIndex>(n_rows, runs);
+}
+
 std::shared_ptr<Strategy> make_class_balanced(std::shared_ptr<LabelIndex> labels,
                                               std::int64_t block_size, Size total_size,
                                               double smoothing, bool replace, Size sampling_size) {
@@ -190,6 +198,7 @@ void bind_sampling(nb::module_& module) {
       .def_prop_ro("n_rows", &LabelIndex::n_rows)
       .def_prop_ro("n_bytes", &LabelIndex::bytes);
   module.def("make_labels", &make_labels, "n_rows"_a, "codes"_a, "indices"_a.none());
+  module.def("make_label_runs", &make_label_runs, "n_rows"_a, "codes"_a, "counts"_a);
   module.def("make_block_weighted", &make_block_weighted, "n_rows"_a, "weights"_a.none(),
              "block_size"_a, "total_size"_a.none(), "replace"_a, "sampling_size"_a.none(),
              "indices"_a.none());

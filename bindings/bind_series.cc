@@ -26,15 +26,16 @@ namespace cellfeed::bindings {
 namespace {
 
 nb::dict build(std::vector<FilePath> inputs, FilePath output_dir, series::RowColumns columns,
-               int missing, std::vector<std::string> target, const std::string& scaler,
-               const std::string& scale, std::string given_scaler, std::string fit_until,
-               int duplicates, bool sort, const std::string& dtype,
+               std::vector<std::string> numeric, int missing, std::vector<std::string> target,
+               const std::string& scaler, const std::string& scale, std::string given_scaler,
+               std::string fit_until, int duplicates, bool sort, const std::string& dtype,
                std::vector<std::int64_t> windows, std::int64_t memory_budget, int threads,
                bool resume, const nb::object& progress) {
   series::BuildOptions options;
   options.inputs = path_bytes(std::move(inputs));
   options.output_dir = std::move(output_dir.bytes);
   options.columns = std::move(columns);
+  options.numeric = std::move(numeric);
   options.columns.missing = static_cast<series::Missing>(missing);
   options.target = std::move(target);
   options.scaler = series::scaler_kind_from_name(scaler);
@@ -67,6 +68,7 @@ nb::dict build(std::vector<FilePath> inputs, FilePath output_dir, series::RowCol
   out["bytes"] = r.bytes;
   out["n_uploads_removed"] = r.n_uploads_removed;
   out["warnings"] = r.warnings;
+  out["left_out"] = r.left_out;
   out["seconds"] = r.seconds;
   out["rows_per_second"] = r.rows_per_second;
   return out;
@@ -74,7 +76,8 @@ nb::dict build(std::vector<FilePath> inputs, FilePath output_dir, series::RowCol
 
 nb::dict build_series(std::vector<FilePath> inputs, FilePath output_dir, std::string entity,
                       std::string entity_pattern, std::vector<std::string> time,
-                      std::string time_unit, std::vector<std::string> features, int missing,
+                      std::string time_unit, std::vector<std::string> features,
+                      std::vector<std::string> numeric, int missing,
                       std::vector<std::string> target, std::vector<std::string> statics,
                       const std::string& scaler, const std::string& scale, std::string given_scaler,
                       std::string fit_until, std::string fit_mask, int duplicates, bool sort,
@@ -88,10 +91,10 @@ nb::dict build_series(std::vector<FilePath> inputs, FilePath output_dir, std::st
                              .entity_pattern = std::move(entity_pattern),
                              .static_columns = std::move(statics),
                              .fit_mask = std::move(fit_mask)};
-  return build(std::move(inputs), std::move(output_dir), std::move(columns), missing,
-               std::move(target), scaler, scale, std::move(given_scaler), std::move(fit_until),
-               duplicates, sort, dtype, std::move(windows), memory_budget, threads, resume,
-               progress);
+  return build(std::move(inputs), std::move(output_dir), std::move(columns), std::move(numeric),
+               missing, std::move(target), scaler, scale, std::move(given_scaler),
+               std::move(fit_until), duplicates, sort, dtype, std::move(windows), memory_budget,
+               threads, resume, progress);
 }
 
 nb::dict append_series(std::vector<FilePath> inputs, FilePath dir, std::int64_t memory_budget,
@@ -175,10 +178,10 @@ nb::tuple scaler_text(const FilePath& given) {
 void bind_series(nb::module_& module) {
   module.def("default_threads", &exec::default_thread_count);
   module.def("build_series", &build_series, "inputs"_a, "output_dir"_a, "entity"_a,
-             "entity_pattern"_a, "time"_a, "time_unit"_a, "features"_a, "missing"_a, "target"_a,
-             "statics"_a, "scaler"_a, "scale"_a, "given_scaler"_a, "fit_until"_a, "fit_mask"_a,
-             "duplicates"_a, "sort"_a, "dtype"_a, "windows"_a, "memory_budget"_a, "threads"_a,
-             "resume"_a, "progress"_a.none());
+             "entity_pattern"_a, "time"_a, "time_unit"_a, "features"_a, "numeric"_a, "missing"_a,
+             "target"_a, "statics"_a, "scaler"_a, "scale"_a, "given_scaler"_a, "fit_until"_a,
+             "fit_mask"_a, "duplicates"_a, "sort"_a, "dtype"_a, "windows"_a, "memory_budget"_a,
+             "threads"_a, "resume"_a, "progress"_a.none());
   module.def("append_series", &append_series, "inputs"_a, "path"_a, "memory_budget"_a, "threads"_a,
              "progress"_a.none());
   module.def("series_scaler_text", &scaler_text, "path"_a);

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,6 +74,14 @@ nb::tuple locate_windows(const Windows& w, const Int64Array& indices) {
     rows.push_back(place.row);
   }
   return nb::make_tuple(vector_as_array(std::move(entities)), vector_as_array(std::move(rows)));
+}
+
+// Windows lie entity by entity: these, and how many windows each has.
+nb::tuple runs_of_windows(const Windows& w) {
+  std::vector<std::int64_t> counts(w.windows.ends().size());
+  std::adjacent_difference(w.windows.ends().begin(), w.windows.ends().end(), counts.begin());
+  return nb::make_tuple(vector_as_array(std::vector(w.windows.options().entities)),
+                        vector_as_array(std::move(counts)));
 }
 
 // Of the last rows of X.
@@ -217,6 +226,7 @@ void bind_series_windows(nb::module_& module) {
           },
           "indices"_a)
       .def("locate", &locate_windows, "indices"_a)
+      .def("runs", &runs_of_windows)
       .def("times", &times_of_windows, "indices"_a)
       .def(
           "undo",

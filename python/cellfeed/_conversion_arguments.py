@@ -71,6 +71,18 @@ def chosen_cells(source: object, **fixed: tuple[object, object]) -> ChosenCells 
     return source._core, origin.options.make_unique, origin.steps, origin.fingerprint(0)
 
 
+def settled_when_opened(
+    gene_vocab: Genes | None, options: ShardingOptions | ProcessingOptions
+) -> dict[str, tuple[object, object]]:
+    """What a collection was opened with: the value given now, and the one that means none."""
+    defaults = {
+        "layer": "X", "layers": None, "obsm": None, "genome": None, "feature_type": None,
+        "join": None, "var_key": None, "make_unique": False, "allow_external": None,
+    }  # fmt: skip
+    given = {name: (options.get(name, default), default) for name, default in defaults.items()}
+    return {"gene_vocab": (gene_vocab, None), **given}
+
+
 def input_of_all(source: object, name: str) -> tuple[CellCollection | None, list[str]]:
     """A collection, or absolute paths: what several processes can open."""
     if isinstance(source, CellCollection):

@@ -29,6 +29,7 @@ from ._conversion_arguments import (
     input_of_all,
     input_paths,
     resources,
+    settled_when_opened,
     tenx_choice,
 )
 from ._dask import check_client, write_on_cluster
@@ -236,7 +237,7 @@ def convert_to_shards(
         return write_on_cluster(plan, client, threads, memory_budget, progress)
     given = _core_options(output_dir, gene_vocab, shard_size, options)
     shared = resources(threads, memory_budget, progress)
-    cells = chosen_cells(adata_path, **_settled_when_opened(gene_vocab, options))
+    cells = chosen_cells(adata_path, **settled_when_opened(gene_vocab, options))
     with input_paths([] if cells else adata_path) as inputs:
         made = _core.convert_to_shards(inputs, cells=cells, **given, **shared)
     return _result(made, given["output_dir"], None if cells else missing_genes)
@@ -286,7 +287,7 @@ def plan_shards(
     check_options("plan_shards", options, list(ShardingOptions.__annotations__))
     source, inputs = input_of_all(adata_path, "adata_path")
     given = _core_options(output_dir, gene_vocab, shard_size, options)
-    chosen_cells(source, **_settled_when_opened(gene_vocab, options))
+    chosen_cells(source, **settled_when_opened(gene_vocab, options))
     given |= {"inputs": inputs, "output_dir": absolute(given["output_dir"])}
     missing = None if source else options.get("missing_genes", "warn")
     return begin(
@@ -314,18 +315,6 @@ def _core_options(
         "existing": existing(options),
         **tenx_choice(options.get("genome"), options.get("feature_type")),
     }
-
-
-def _settled_when_opened(
-    gene_vocab: Genes | None, options: ShardingOptions
-) -> dict[str, tuple[object, object]]:
-    """What a collection was opened with: the value given now, and the one that means none."""
-    defaults = {
-        "layer": "X", "layers": None, "obsm": None, "genome": None, "feature_type": None,
-        "join": None, "var_key": None, "make_unique": False, "allow_external": None,
-    }  # fmt: skip
-    given = {name: (options.get(name, default), default) for name, default in defaults.items()}
-    return {"gene_vocab": (gene_vocab, None), **given}
 
 
 def _result(made: dict[str, Any], path: str, missing_genes: MissingGenes | None) -> ShardingResult:

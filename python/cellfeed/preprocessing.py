@@ -23,11 +23,13 @@ from ._cells.genes import report_left_out, report_missing_genes
 from ._conversion_arguments import (
     absolute,
     axis_options,
+    chosen_cells,
     compression_text,
     existing,
     input_of_all,
     input_paths,
     resources,
+    settled_when_opened,
     tenx_choice,
 )
 from ._dask import check_client, write_on_cluster
@@ -44,7 +46,7 @@ from ._options import (
     ProcessingOptions,
 )
 from ._progress import Progress
-from .errors import InvalidTypeError
+from .collection import CellCollection
 from .shard_plan import ShardPlan, begin
 
 if TYPE_CHECKING:
@@ -92,7 +94,7 @@ class PreprocessResult:
 
 
 def preprocess(
-    input: Data,
+    input: Data | CellCollection,
     output: str | os.PathLike[str],
     *,
     normalize: bool = True,
@@ -141,7 +143,7 @@ def preprocess(
     Parameters
     ----------
     input
-        As for :func:`convert_to_shards`; raw counts.
+        As for :func:`convert_to_shards`, also cells of :func:`cellfeed.open`; raw counts.
     output
         A file to write where it ends in ``.h5ad``, else a directory of shards.
     normalize, target_sum
@@ -218,20 +220,22 @@ def preprocess(
         )  # fmt: skip
         return write_on_cluster(plan, client, threads, memory_budget, progress)
     steps, given = _steps(options), _core_options(output, options)
-    with input_paths(input, "input") as inputs:
+    cells = chosen_cells(input, **settled_when_opened(gene_vocab, options))
+    with input_paths([] if cells else input, "input") as inputs:
         made = _core.preprocess(
             inputs,
             given.pop("output_dir"),
+            cells=cells,
             compression=compression_text(compression),
             **steps,
             **given,
             **resources(threads, memory_budget, progress),
         )
-    return _result(made, as_path("output", output), missing_genes)
+    return _result(made, as_path("output", output), None if cells else missing_genes)
 
 
 def plan_preprocess(
-    input: Data,
+    input: Data | CellCollection,
     output: str | os.PathLike[str],
     *,
     threads: int | None = None,
@@ -268,15 +272,14 @@ def plan_preprocess(
     """
     check_options("plan_preprocess", options, list(ProcessingOptions.__annotations__))
     source, inputs = input_of_all(input, "input")
-    if source is not None:
-        raise InvalidTypeError("input must be files: a collection cannot be preprocessed")
-    missing = options.get("missing_genes", "warn")
+    chosen_cells(source, **settled_when_opened(options.get("gene_vocab"), options))
+    missing = None if source else options.get("missing_genes", "warn")
     given = _core_options(output, options)
     given |= {"inputs": inputs, "output_dir": absolute(given["output_dir"])}
     given |= {"processing": _steps(options), "layers": [], "obsm": [], "layout": "packed"}
     given |= {"gene_order": "source", "shuffle": False, "seed": 0}
     return begin(
-        given, None, resources(threads, memory_budget, progress),
+        given, source, resources(threads, memory_budget, progress),
         lambda made: _result(made.finish(), given["output_dir"], missing),
     )  # fmt: skip
 
@@ -313,8 +316,13 @@ def _core_options(output: Path, options: ProcessingOptions) -> dict[str, Any]:
     }
 
 
-def _result(made: dict[str, Any], path: str, missing_genes: MissingGenes) -> PreprocessResult:
-    report_missing_genes(made.pop("absent_genes_text"), missing_genes, stacklevel=3)
+def _result(
+    made: dict[str, Any], path: str, missing_genes: MissingGenes | None
+) -> PreprocessResult:
+    """``missing_genes``: None for a collection, of which it was said when it was opened."""
+    absent = made.pop("absent_genes_text")
+    if missing_genes is not None:
+        report_missing_genes(absent, missing_genes, stacklevel=3)
     report_left_out(made.pop("left_out_text"), stacklevel=3)
     report_leftovers(made, stacklevel=3)
     return PreprocessResult(path=path, processing=json.loads(made.pop("processing")), **made)

@@ -623,3 +623,12 @@ def test_genes_of_another_type_than_most_are_named(tmp_path):
     with pytest.warns(cf.errors.LeftOutWarning, match=r"1 of the 3 .* \(n_counts \(int64\)\)"):
         assert list(cf.open(tmp_path / "a.parquet").var_names) == ["A", "B", "n_counts"]
     assert list(cf.open(tmp_path / "a.parquet", obs=["n_counts"]).var_names) == ["A", "B"]
+
+
+def test_a_column_whose_name_is_no_utf8_is_named(tmp_path):
+    table = pa.table({"g0": [1.0, 2.0], "caf\u00e9": [3.0, 4.0]})
+    pq.write_table(table, tmp_path / "a.parquet", store_schema=False)
+    written = (tmp_path / "a.parquet").read_bytes()
+    (tmp_path / "a.parquet").write_bytes(written.replace("\u00e9".encode(), b"\xff\xff"))
+    with pytest.raises(cf.errors.CorruptDataError, match="name of column 2 is not UTF-8"):
+        cf.open(tmp_path / "a.parquet")

@@ -154,6 +154,41 @@ def test_counts_far_above_the_trend_are_limited_as_by_scanpy(tmp_path, n_cells, 
         assert list(cf.open(made).var_names) == list(expected.var_names)
 
 
+def write_alike_counts(path):
+    """Batches in which most genes of a mean have one dispersion: divided by 0, others' are inf."""
+    random = np.random.default_rng(0)
+    counts = np.zeros((120, 601), np.float32)
+    for gene, batch in np.ndindex(600, 3):
+        cells = 40 * batch + random.permutation(40)[: 1 + (7 * gene + batch) % 30]
+        counts[cells, gene] = 1
+        if random.random() < 0.3:
+            counts[cells[0], gene] = random.integers(2, 6)
+    totals = counts.sum(axis=1)
+    counts[:, -1] = totals.max() + 5 - totals
+    batches = pd.DataFrame({"batch": pd.Categorical(np.repeat(["a", "b", "c"], 40))})
+    batches.index = [f"cell{i}" for i in range(120)]
+    var = pd.DataFrame(index=[f"g{j:03}" for j in range(601)])
+    anndata.AnnData(scipy.sparse.csr_matrix(counts), batches, var).write_h5ad(path)
+
+
+@pytest.mark.parametrize("n_top_genes", [20, 50, 150])
+def test_more_infinite_dispersions_than_genes_are_asked_for(tmp_path, n_top_genes):
+    path, one = tmp_path / "raw.h5ad", tmp_path / "one.h5ad"
+    write_alike_counts(path)
+    how = {"n_top_genes": n_top_genes, "hvg_flavor": "cell_ranger"}
+    made = cf.preprocess(path, tmp_path / "out.h5ad", batch_key="batch", **how)
+    expected = by_scanpy(path, n_top_genes, "cell_ranger", "batch")
+    assert list(anndata.read_h5ad(made).var_names) == list(expected.var_names)
+    anndata.read_h5ad(path)[:40].write_h5ad(one)
+    expected = by_scanpy(one, n_top_genes, "cell_ranger")
+    if expected.n_vars == 0:
+        with pytest.raises(InvalidArgumentError, match="no gene is found to vary"):
+            cf.preprocess(one, tmp_path / "one", **how)
+    else:
+        made = cf.open(cf.preprocess(one, tmp_path / "one", **how))
+        assert list(made.var_names) == list(expected.var_names)
+
+
 def test_seurat_v3_alone_leaves_counts_and_needs_them(raw):
     alone = {"normalize": False, "log_transform": False, "hvg_flavor": "seurat_v3"}
     found = anndata.read_h5ad(cf.preprocess(raw, "out.h5ad", n_top_genes=50, **alone))
@@ -400,7 +435,7 @@ def test_data_that_leaves_nothing(raw, tmp_path):
         cf.preprocess("none.h5ad", "out")
     adata.X = scipy.sparse.csr_matrix(adata.shape, dtype=np.float32)
     adata.write_h5ad("zero.h5ad")
-    with pytest.raises(InvalidArgumentError, match="no gene varies"):
+    with pytest.raises(InvalidArgumentError, match="no gene is found to vary"):
         cf.preprocess("zero.h5ad", "out", n_top_genes=5)
     with pytest.raises(InvalidArgumentError, match="too many genes have the same"):
         cf.preprocess(raw, "out", n_top_genes=5, hvg_flavor="cell_ranger", gene_vocab=[
@@ -409,6 +444,42 @@ def test_data_that_leaves_nothing(raw, tmp_path):
     with pytest.raises(OSError, match=r"empty\.h5ad"):
         cf.preprocess("empty.h5ad", "out")
     assert not os.path.exists("out")
+
+
+@pytest.mark.parametrize("output", ["out", "out.h5ad"])
+def test_cells_that_were_chosen(raw, output):
+    cells = cf.open(raw)
+    rows = np.random.default_rng(1).permutation(400)[:250]
+    for number, some in enumerate(
+        [cells.filter("batch == 'b'"), cells[rows], cells[5:300, cells.var_names[::2]]]
+    ):
+        adata = anndata.read_h5ad(raw)[some.obs_names, some.var_names].copy()
+        adata.write_h5ad(f"some{number}.h5ad")
+        how = {"n_top_genes": 40, "min_genes": 20, "min_cells": 5, "overwrite": True}
+        made = cf.open(cf.preprocess(some, output, **how, keep_counts=True), layers=["counts"])
+        # Totals are of all genes of the file, also where some were chosen.
+        if some.n_vars == cells.n_vars:
+            expected = by_scanpy(f"some{number}.h5ad", 40, min_genes=20, min_cells=5)
+            assert_same(made[:].to_adata(), expected)
+        kept = adata[made.obs_names, made.var_names].X.toarray()
+        np.testing.assert_array_equal(made.read(slice(None)).layers["counts"].toarray(), kept)
+    plan = cf.plan_preprocess(cells.filter("batch == 'b'"), "planned", n_top_genes=40)
+    with plan:
+        made = cf.finish_shards(plan, cf.write_shards(plan, plan.missing))
+    again = cf.preprocess(cells.filter("batch == 'b'"), "again", n_top_genes=40)
+    found, expected = cf.open(made).read(slice(None)), cf.open(again).read(slice(None))
+    np.testing.assert_array_equal(found.x.toarray(), expected.x.toarray())
+    assert cf.info("planned")["selection"]["steps"] == ["filter: batch == 'b'"]
+
+
+def test_what_was_settled_when_cells_were_opened(raw):
+    with pytest.raises(InvalidArgumentError, match="layer is settled when files are opened"):
+        cf.preprocess(cf.open(raw), "out", layer="counts")
+    adata = anndata.read_h5ad(raw)
+    adata.layers["twice"] = adata.X * 2
+    adata.write_h5ad("layers.h5ad")
+    with pytest.warns(UserWarning, match="opened with layers/twice, which are left out"):
+        cf.preprocess(cf.open("layers.h5ad", layers=["twice"]), "out")
 
 
 def test_batches_that_are_not_known(raw):

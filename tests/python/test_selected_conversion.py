@@ -160,6 +160,26 @@ def test_totals_are_of_all_genes_of_the_cell(paths, tmp_path):
     )
 
 
+def test_a_layer_of_shards_that_leave_genes_out(paths, cells, whole, tmp_path):
+    genes = ["g3", "g11", "g20"]
+    cf.convert_to_shards(cells[:, genes], tmp_path / "few", shard_size=300)
+    few = cf.open(tmp_path / "few", layers=["twice"], obsm=["X_pca"])
+    where, rows = "n_counts > 500", np.flatnonzero(whole.obs["n_counts"] > 500)
+    written = {
+        "slice": (cf.convert_to_shards(few[90:700], tmp_path / "s"), slice(90, 700)),
+        "filter": (tmp_path / "f", rows),
+    }
+    cf.append_to_shards(few[[1, 5]], cf.convert_to_shards(few[[9, 3]], tmp_path / "a"))
+    run("shard", tmp_path / "few", "--layers", "twice", "--obsm", "X_pca", "--filter", where,
+        "--output-dir", tmp_path / "f")  # fmt: skip
+    written["appended"] = (tmp_path / "a", [9, 3, 1, 5])
+    for path, chosen_rows in written.values():
+        again = cf.open(path, layers=["twice"], obsm=["X_pca"])
+        assert_equal(again[:].to_adata(), whole[chosen_rows, genes])
+    cf.export_h5ad(few[90:700], tmp_path / "few.h5ad")
+    assert_equal(anndata.read_h5ad(tmp_path / "few.h5ad"), whole[90:700, genes])
+
+
 def test_the_record_says_what_was_chosen(cells, tmp_path):
     some = cells.filter("tissue == 'lung'").split({"a": 0.5, "b": 0.5}, seed=3)["a"][:20, :5]
     folder = pathlib.Path(cf.convert_to_shards(some, tmp_path / "s"))

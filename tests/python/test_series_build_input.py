@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from sklearn.preprocessing import StandardScaler
@@ -149,3 +150,61 @@ def test_a_unit_is_of_whole_numbers_alone(tmp_path, write):
     getattr(numbers, write)(path)
     build_series(path, tmp_path / "b", time="t", time_unit="s")
     np.testing.assert_array_equal(stored(tmp_path / "b")[2], times.to_numpy().astype("int64"))
+
+
+TEXTS = {
+    "text": pa.string(),
+    "large text": pa.large_string(),
+    "text of views": pa.string_view(),
+    "bytes": pa.binary(),
+    "bytes of one length": pa.binary(8),
+    "categories": pa.dictionary(pa.int8(), pa.string()),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_numbers_in_texts_are_left_out_with_a_word_or_read_as_numbers(tmp_path, kind):
+    prices = [1.25, 0.1, 63000.5]
+    texts = [f"{price:<8}" if kind == "bytes of one length" else str(price) for price in prices]
+    table = pa.table(
+        {
+            "t": [1, 2, 3], "price": pa.array(texts).cast(TEXTS[kind]), "volume": [7.0, 8.0, 9.0],
+            "side": ["buy", "sell", "1"], "code": ["12", "13", "14"],
+        }
+    )  # fmt: skip
+    suffix = "feather" if kind in ("text of views", "categories") else "parquet"
+    path = tmp_path / f"ticks.{suffix}"
+    if suffix == "parquet":
+        pq.write_table(table, path)
+    else:
+        pa.feather.write_feather(table, path, compression="uncompressed")
+    with pytest.warns(errors.LeftOutWarning, match="hold numbers are left out: 'price', 'code'"):
+        result = build_series(path, tmp_path / "some", time="t", scaler=None)
+    assert result.n_features == 1 and len(result.warnings) == 1
+    result = build_series(
+        path, tmp_path / "all", time="t", scaler=None, dtype="float64", numeric=["code", "price"]
+    )
+    assert result.warnings == []
+    metadata, _, _, features = stored(tmp_path / "all")
+    assert metadata["features"] == ["price", "volume", "code"]
+    np.testing.assert_array_equal(features, np.transpose([prices, [7, 8, 9], [12, 13, 14]]))
+    chosen = build_series(path, tmp_path / "named", time="t", scaler=None, features="volume")
+    assert chosen.warnings == []
+
+
+NOT_NUMERIC = {
+    "side": (errors.CorruptDataError, "row 0, column 'side': is no number: 'buy'"),
+    "sid": (errors.NoSuchKeyError, "no column 'sid'.*did you mean 'side'"),
+    "t": (errors.InvalidArgumentError, "'t' is no feature"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_NUMERIC)
+def test_what_numeric_cannot_name_is_an_error(tmp_path, name):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"t": [1, 2], "v": [1.0, 2.0], "side": ["buy", "sell"]}), path)
+    kind, message = NOT_NUMERIC[name]
+    with pytest.raises(kind, match=message):
+        build_series(path, tmp_path / "s", time="t", numeric=name)
+    with pytest.raises(errors.InvalidArgumentError, match="features are named"):
+        build_series(path, tmp_path / "s", time="t", features="v", numeric=name)

@@ -4,8 +4,10 @@ import json
 import os
 import pickle
 import re
+import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from test_series_windows import make_series
@@ -104,6 +106,53 @@ def test_workers_read_past_the_cache_as_their_parent_does(tmp_path, context):
     expected = torch.utils.data.DataLoader(mapped, batch_size=64)
     for (x, y), (mapped_x, mapped_y) in zip(of_workers, expected, strict=True):
         assert torch.equal(x, mapped_x) and torch.equal(y, mapped_y)
+
+
+def by_label(key, **options):
+    yield cf.ClassBalancedSampling(block_size=4, smoothing=0.3, **key, **options)
+    yield cf.ClassBalancedSampling(replace=False, **key, **options)
+    yield cf.GroupSampling(**key, **options)
+    yield cf.WeightedCellSampler(**key, **options)
+
+
+@pytest.mark.parametrize("indices", [None, [5, 3, 3, 100, 60, 61], slice(10, 90)])
+def test_entities_are_runs_of_what_labels_of_each_window_say(ds, indices):
+    if isinstance(indices, slice):
+        mask = np.zeros(len(ds), dtype=bool)
+        mask[indices] = True
+        indices = mask
+    labels = [ds.entity_of(i) for i in range(len(ds))]
+    np.testing.assert_array_equal([f"e{e}" for e in ds.obs["entity"]], labels)
+    for by_entity, by_window in zip(
+        by_label({"label_key": "entity"}, indices=indices),
+        by_label({"labels": labels}, indices=indices),
+        strict=True,
+    ):
+        ours, theirs = by_entity.bind(ds), by_window.bind(ds)
+        assert ours.fingerprint == theirs.fingerprint
+        np.testing.assert_array_equal(
+            by_entity.get_indices(ds, seed=3), by_window.get_indices(ds, seed=3)
+        )
+    with pytest.raises(errors.OutOfRangeError, match=f"rows are 0 to {len(ds) - 1}"):
+        cf.GroupSampling("entity", indices=[0, len(ds)]).bind(ds)
+
+
+def test_labels_of_windows_take_memory_by_entity(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(400_000.0), "entity": np.repeat(["x", "y"], 200_000)})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    build_series(tmp_path / "rows.parquet", tmp_path / "s", entity="entity")
+    ds = SeriesDataset(tmp_path / "s", 4, 1)
+    for strategy in [
+        cf.ClassBalancedSampling(label_key="entity"), cf.GroupSampling("entity"),
+        cf.WeightedCellSampler(label_key="entity"),
+    ]:  # fmt: skip
+        tracemalloc.start()
+        loader = cf.Loader(ds, strategy, 64, seed=0)
+        next(loader.plan())
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < len(ds), f"{peak} bytes for two entities"
+        assert strategy._labels(ds).n_bytes < 1000
 
 
 @pytest.mark.parametrize("world", [2, 3])

@@ -83,6 +83,22 @@ def test_matrices_come_back_in_any_order(path, tmp_path, gene_order, shuffle):
     check_all(again, [make()])
 
 
+def test_x_beside_a_layer_that_became_x(path, tmp_path):
+    cells = cf.open(path, layer="spliced", layers=["X"])
+    truth = make()
+    how = {"layer": "spliced", "layers": ["X"]}
+    shards = [
+        cf.convert_to_shards(cells, tmp_path / "cells"),
+        cf.convert_to_shards(path, tmp_path / "files", shard_size=20, **how),
+        cf.export_h5ad(cells[:], tmp_path / "cells.h5ad").path,
+        cf.export_h5ad(path, tmp_path / "files.h5ad", **how).path,
+    ]
+    for written in shards:
+        again = cf.open(written, layers=["layers/X"])[list(cells.obs_names)].batch
+        np.testing.assert_array_equal(again.x.toarray(), truth.layers["spliced"].toarray())
+        np.testing.assert_array_equal(again.layers["layers/X"].toarray(), truth.X.toarray())
+
+
 def test_joined_files(tmp_path):
     adatas = [make(0), make(1, n_genes=9), make(2, n=7)]
     paths = [tmp_path / f"{i}.h5ad" for i in range(3)]

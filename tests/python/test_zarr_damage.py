@@ -139,6 +139,15 @@ def test_a_column_of_another_encoding_is_named(path):
         cf.open(path).obs_table()
 
 
+def test_a_column_that_is_listed_twice_is_named(path):
+    attributes = json.loads((path / "obs/zarr.json").read_text())
+    attributes["attributes"]["column-order"] *= 2
+    (path / "obs/zarr.json").write_text(json.dumps(attributes))
+    name = attributes["attributes"]["column-order"][0]
+    with pytest.raises(CorruptDataError, match=f"'obs' lists the column '{name}' twice"):
+        cf.open(path)
+
+
 def test_a_store_that_is_written_to_is_an_error(path):
     cells = cf.open(path, cache=0)
     cells.read([1, 2])

@@ -126,14 +126,27 @@ def look_up_labels(collection: object, key: str) -> tuple[np.ndarray, list[Label
     NoSuchKeyError
         Naming the columns there are.
     """
+    codes, names, counts = look_up_runs(collection, key)
+    return codes if counts is None else np.repeat(codes, counts), names
+
+
+def look_up_runs(collection: object, key: str) -> tuple[np.ndarray, list[Label], np.ndarray | None]:
+    """As :func:`look_up_labels`, but a code a run of samples, and how many samples each run has.
+
+    The latter is None where nothing knows of runs: each code is then of one sample.
+    """
     if hasattr(collection, "obs_values") and hasattr(collection, "obs_column"):
-        return _codes_of_cells(cast("CellTable", collection), key)
+        return *_codes_of_cells(cast("CellTable", collection), key), None
     get, known = _column_getter(collection)
     if key not in known:
         raise NoSuchKeyError(
             f"no label column {key!r} in {type(collection).__name__}{suggestion(key, known)}"
         )
-    return encode_labels(get(key))
+    obs: Any = getattr(collection, "obs", None)
+    if not hasattr(type(obs), "runs_of"):  # of a data frame any name may be a column
+        return *encode_labels(get(key)), None
+    values, counts = obs.runs_of(key)
+    return *encode_labels(values), counts
 
 
 def _column_getter(collection: Any) -> tuple[Callable[[str], Any], list[str]]:

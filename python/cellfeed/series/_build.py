@@ -29,7 +29,7 @@ from .._arguments import (
 from .._leftovers import report_uploads
 from .._options import DType, DTypeName, Path
 from .._progress import Progress, as_progress_callback
-from ..errors import InvalidArgumentError, InvalidTypeError
+from ..errors import InvalidArgumentError, InvalidTypeError, LeftOutWarning
 from ._scaler import Scaler
 
 # A point in time; a whole number where a series has those.
@@ -153,6 +153,7 @@ def build_series(
     time: str | list[str] | None = None,
     time_unit: Literal["s", "ms", "us", "ns"] | None = None,
     features: str | list[str] | None = None,
+    numeric: str | list[str] | None = None,
     target: str | list[str] | None = None,
     static: str | list[str] | None = None,
     scaler: Literal["standard", "minmax", "robust"] | Scaler | None = "standard",
@@ -201,6 +202,9 @@ def build_series(
         Columns to store, in this order; texts must be numbers. By default all numeric ones of the
         first file, and no other file may have more. Every value becomes a float64, whatever types
         the files have.
+    numeric
+        Columns of texts or bytes that are numbers (as exchanges write prices): features beside the
+        numeric columns, where ``features`` are not named.
     target
         Which features a reader predicts where it names none.
     static
@@ -249,6 +253,8 @@ def build_series(
 
     Warns
     -----
+    LeftOutWarning
+        Columns of texts hold numbers, and nobody named them.
     UserWarning
         A feature's values are all the same. Uploads that a killed build left in a bucket of S3
         could not be removed (docs/cloud.md).
@@ -275,6 +281,7 @@ def build_series(
         time=[] if time is None else as_names("time", time),
         time_unit="" if time_unit is None else as_choice("time_unit", time_unit, TIME_UNITS),
         features=[] if features is None else as_names("features", features),
+        numeric=[] if numeric is None else as_names("numeric", numeric),
         missing=MISSING.index(as_choice("missing", missing, MISSING)),
         target=[] if target is None else as_names("target", target),
         scaler=kind,
@@ -293,6 +300,8 @@ def build_series(
         progress=as_progress_callback(progress, "bytes"),
     )
     report_uploads(result)
+    left_out = result.pop("left_out")
     for text in result["warnings"]:
-        _warnings.warn(text, UserWarning, stacklevel=2)
+        kind = LeftOutWarning if text == left_out else UserWarning
+        _warnings.warn(text, kind, stacklevel=2)
     return SeriesResult(path=path, **result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -68,16 +68,21 @@ class StaticColumns:
 
 
 class WindowLabels(Mapping[str, np.ndarray]):
-    """Labels of all windows, a column at a time, made when it is asked for."""
+    """Labels of all windows: those of an entity are alike, and are repeated when asked for."""
 
-    def __init__(self, makers: dict[str, Callable[[], np.ndarray]]) -> None:
-        self._makers = makers
+    def __init__(self, columns: dict[str, np.ndarray], counts: np.ndarray) -> None:
+        self._columns = columns
+        self._counts = counts
+
+    def runs_of(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """A column as runs: a label for each, and to how many windows it belongs."""
+        return self._columns[name], self._counts
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._makers[name]()
+        return np.repeat(*self.runs_of(name))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
+        return iter(self._columns)
 
     def __len__(self) -> int:
-        return len(self._makers)
+        return len(self._columns)

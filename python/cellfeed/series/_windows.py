@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast
 
 import numpy as np
@@ -330,16 +330,11 @@ class SeriesWindows:
     def obs(self) -> Mapping[str, np.ndarray]:
         """Labels of all windows, for strategies: ``label_key="entity"``, or one of ``static``.
 
-        A column takes O(windows) memory, when it is asked for.
+        Strategies take O(entities) memory for them; a column that is asked for, O(windows).
         """
-
-        def entities() -> np.ndarray:
-            return self._located(slice(None))[0]
-
-        def column(name: str) -> Callable[[], np.ndarray]:
-            return lambda: self._statics.raw(name, entities())
-
-        return WindowLabels({**{name: column(name) for name in self.static}, "entity": entities})
+        entities, counts = self._windows.runs()
+        statics = {name: self._statics.raw(name, entities) for name in self.static}
+        return WindowLabels({**statics, "entity": entities}, counts)
 
     @property
     def categories(self) -> dict[str, list[str]]:

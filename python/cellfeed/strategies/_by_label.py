@@ -5,9 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sized
 
+import numpy as np
+import numpy.typing as npt
+
 from .. import _core
 from .._arguments import as_bool, as_float, as_int, shown
-from .._cells.labels import encode_labels, look_up_labels
+from .._cells.labels import encode_labels, look_up_runs
 from .._options import CellLabels, Indices
 from .._row_order import index_of, require_row_order
 from .._samples import length_of
@@ -57,11 +60,26 @@ class LabelStrategy(SamplingStrategy):
         # A collection of cellfeed.open does not change; obs of others may.
         if self._found is not None and self._found[0]() is cells:
             return self._found[1]
-        codes, _ = look_up_labels(cells, str(self.label_key))
-        index = _core.make_labels(length_of(cells), codes, as_indices(self.indices))
+        codes, _, counts = look_up_runs(cells, str(self.label_key))
+        index = _index_of(length_of(cells), codes, counts, as_indices(self.indices))
         if isinstance(cells, CellCollection):
             self._found = weakref.ref(cells), index
         return index
+
+
+def _index_of(
+    n: int,
+    codes: npt.NDArray[np.int32],
+    counts: npt.NDArray[np.int64] | None,
+    indices: npt.NDArray[np.int64] | None,
+) -> _core.LabelIndex:
+    if counts is None:
+        return _core.make_labels(n, codes, indices)
+    if indices is None:
+        return _core.make_label_runs(n, codes, counts)
+    runs = np.searchsorted(np.cumsum(counts), indices, side="right")
+    # Whoever is outside is named by the core.
+    return _core.make_labels(n, codes.take(runs, mode="clip"), indices)
 
 
 class ClassBalancedSampling(LabelStrategy):

@@ -108,6 +108,11 @@ void add_column_options(CLI::App& verb, series::BuildOptions& options) {
                   "Columns to store, with commas [default: all numeric ones]")
       ->delimiter(',')
       ->type_name("COLUMN");
+  verb.add_option("--numeric", options.numeric,
+                  "Columns of text to store as numbers too, with commas")
+      ->delimiter(',')
+      ->type_name("COLUMN")
+      ->excludes("--features");
   verb.add_option(
           "--static", columns.static_columns,
           "Columns of one value an entity (sector, place), with commas: kept beside the rows")

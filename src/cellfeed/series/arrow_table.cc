@@ -97,7 +97,8 @@ class ArrowTable : public Table {
   void set_columns(const arrow::Schema& schema) {
     for (const auto& field : schema.fields())
       add_column({field->name(), is_numeric_type(*field->type()),
-                  field->type()->id() == arrow::Type::BOOL, is_integer_type(*field->type())});
+                  field->type()->id() == arrow::Type::BOOL, is_text_type(*field->type()),
+                  is_integer_type(*field->type())});
   }
   void choose_slots(std::span<const int> columns) {
     slots_.assign(columns_.size(), -1);

@@ -48,15 +48,36 @@ bool with_integers(const arrow::Array& array, Fn&& fn) {
   }
 }
 
+// Bytes of one length for all, filled up by zeros or blanks.
+class PaddedTexts {
+ public:
+  explicit PaddedTexts(const arrow::Array& array)
+      : array_(static_cast<const arrow::FixedSizeBinaryArray&>(array)) {}
+  std::int64_t length() const { return array_.length(); }
+  bool IsValid(std::int64_t i) const { return array_.IsValid(i); }
+  std::string_view GetView(std::int64_t i) const {
+    const std::string_view text = array_.GetView(i);
+    return text.substr(0, text.find_last_not_of(std::string_view("\0 ", 2)) + 1);
+  }
+
+ private:
+  const arrow::FixedSizeBinaryArray& array_;
+};
+
 template <typename Fn>
 bool with_texts(const arrow::Array& array, Fn&& fn) {
   switch (array.type_id()) {
     case Type::STRING:
-      return fn(static_cast<const arrow::StringArray&>(array)), true;
+    case Type::BINARY:
+      return fn(static_cast<const arrow::BinaryArray&>(array)), true;
     case Type::LARGE_STRING:
-      return fn(static_cast<const arrow::LargeStringArray&>(array)), true;
+    case Type::LARGE_BINARY:
+      return fn(static_cast<const arrow::LargeBinaryArray&>(array)), true;
     case Type::STRING_VIEW:
-      return fn(static_cast<const arrow::StringViewArray&>(array)), true;
+    case Type::BINARY_VIEW:
+      return fn(static_cast<const arrow::BinaryViewArray&>(array)), true;
+    case Type::FIXED_SIZE_BINARY:
+      return fn(PaddedTexts(array)), true;
     default:
       return false;
   }
@@ -168,6 +189,12 @@ bool is_integer_type(const arrow::DataType& type) {
   const arrow::DataType& of = value_type(type);
   return arrow::is_integer(of.id()) ||
          (arrow::is_decimal(of.id()) && static_cast<const arrow::DecimalType&>(of).scale() == 0);
+}
+
+bool is_text_type(const arrow::DataType& type) {
+  const Type::type id = value_type(type).id();
+  return arrow::is_base_binary_like(id) || arrow::is_binary_view_like(id) ||
+         id == Type::FIXED_SIZE_BINARY;
 }
 
 bool is_numeric_type(const arrow::DataType& type) {

@@ -24,6 +24,8 @@ using OnBadValue = std::function<void(std::int64_t row, const std::string& what)
 
 // Integers, floats and decimals, and dictionaries of these.
 bool is_numeric_type(const arrow::DataType& type);
+// Texts and bytes, and dictionaries of these.
+bool is_text_type(const arrow::DataType& type);
 // Integers, also as decimals, and dictionaries of these.
 bool is_integer_type(const arrow::DataType& type);
 // Numbers, booleans (0, 1), texts that are numbers, and dictionaries of these; NaN for null.

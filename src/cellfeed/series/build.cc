@@ -7,7 +7,8 @@
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/series/build_directory.h"
-#include "cellfeed/series/csv_text.h"
+#include "cellfeed/series/build_options.h"
+#include "cellfeed/series/feature_columns.h"
 #include "cellfeed/series/fit.h"
 #include "cellfeed/series/inputs.h"
 #include "cellfeed/series/metadata.h"
@@ -28,9 +29,7 @@ class Build {
   BuildResult run();
 
  private:
-  void check_options();
-  void check_fit_mask();
-  void check_statics();
+  void find_features();
   void choose_features();
   std::string plan() const;
   void read_inputs(const BuildDirectory& target);
@@ -65,63 +64,22 @@ class Build {
   BuildResult result_;
 };
 
-void Build::check_options() {
-  if (columns_.time.size() > 6)
-    throw_invalid("time takes one column, or those of year, month, ..., second, not {} columns",
-                  columns_.time.size());
-  if (!columns_.time_unit.empty()) {
-    nanoseconds_of_unit(columns_.time_unit);
-    if (columns_.time.size() != 1) throw_invalid("time_unit needs one column of time");
-  }
-  if (!columns_.entity.empty() && !columns_.entity_pattern.empty())
-    throw_invalid("entity is a column or a pattern, not both");
-  if (!is_float(options_.dtype))
-    throw_invalid("dtype must be float32 or float64, not {}", dtype_name(options_.dtype));
-  if (options_.window < 0 || options_.horizon < 1 || options_.stride < 1)
-    throw_invalid("window, horizon and stride must be at least 1");
-  const bool has_bound = !options_.fit_until.empty();
-  const bool is_given = !options_.given_scaler.empty();
-  if (options_.scaler == ScalerKind::kNone && !is_given &&
-      (options_.scale == ScaleOf::kEntity || has_bound))
-    throw_invalid("scale and fit_until need a scaler");
-  if (is_given && has_bound) throw_invalid("fit_until is of a scaler to be fitted; one was given");
-  if (columns_.time.empty() && has_bound) throw_invalid("fit_until needs a column of time");
-  if (columns_.time.empty() && options_.duplicates != Duplicates::kError)
-    throw_invalid("duplicates are rows of one time, and need a column of time");
-  // What kind of times they are is known once they were read.
-  if (has_bound && !parse_integer(options_.fit_until) && !parse_time(options_.fit_until))
-    throw_invalid("fit_until must be a time such as 2024-03-01, or a whole number, not '{}'",
-                  options_.fit_until);
-  check_fit_mask();
-  check_statics();
-}
-
-void Build::check_fit_mask() {
-  if (columns_.fit_mask.empty()) return;
-  if (options_.scaler == ScalerKind::kNone || !options_.given_scaler.empty())
-    throw_invalid("fit_mask is of a scaler that is fitted, and none is");
-  for (const auto* others : {&columns_.features, &columns_.time, &columns_.static_columns})
-    if (std::ranges::find(*others, columns_.fit_mask) != others->end())
-      throw_invalid("the column '{}' is a mask (fit_mask), and nothing else", columns_.fit_mask);
-}
-
-void Build::check_statics() {
-  std::vector<std::string> sorted = columns_.static_columns;
-  std::ranges::sort(sorted);
-  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
-    throw_invalid("the static column '{}' is named twice", *twice);
-  const RowColumns& columns = options_.columns;
-  for (const std::string& name : sorted)
-    for (const auto* others : {&columns.features, &columns.time, &options_.target})
-      if (std::ranges::find(*others, name) != others->end())
-        throw_invalid("the column '{}' is static (one value an entity), and no feature or time",
-                      name);
+void Build::find_features() {
+  const std::string& path = inputs_.files()[0];
+  const std::int64_t budget = decode_bytes(work_);
+  columns_.features = numeric_features(path, columns_, options_.numeric, budget);
+  const std::vector<std::string> names = numbers_in_texts(path, columns_, budget);
+  if (names.empty()) return;
+  result_.left_out = fmt::format(
+      "columns of text that hold numbers are left out: '{}'; name those to store as numeric, or "
+      "name all features ({})",
+      fmt::join(names, "', '"), path);
+  result_.warnings.push_back(result_.left_out);
 }
 
 void Build::choose_features() {
   has_auto_features_ = columns_.features.empty();
-  if (has_auto_features_)
-    columns_.features = numeric_features(inputs_.files()[0], columns_, decode_bytes(work_));
+  if (has_auto_features_) find_features();
   for (const std::string& name : options_.target)
     if (std::ranges::find(columns_.features, name) == columns_.features.end()) {
       if (has_auto_features_)
@@ -346,7 +304,7 @@ void Build::remember_bytes(const BuildDirectory& target) {
 
 BuildResult Build::run() {
   const exec::ProgressMeter clock({}, "", 0);
-  check_options();
+  check_build_options(options_);
   result_.n_files = std::ssize(inputs_.files());
   choose_features();
   BuildDirectory target(options_.output_dir, plan(), options_.resume);

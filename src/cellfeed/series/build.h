@@ -21,6 +21,8 @@ struct BuildOptions {
   std::vector<std::string> inputs;  // files, globs, or folders of files
   std::string output_dir;
   RowColumns columns;
+  // Columns of texts that are features beside those of numbers, where none are named.
+  std::vector<std::string> numeric;
   std::vector<std::string> target;
   ScalerKind scaler = ScalerKind::kStandard;
   ScaleOf scale = ScaleOf::kGlobal;
@@ -48,6 +50,7 @@ struct BuildResult {
   std::int64_t bytes = 0;              // of the directory
   std::int64_t n_uploads_removed = 0;  // of builds that were killed, in a bucket
   std::vector<std::string> warnings;
+  std::string left_out;  // the warning of numbers in texts that are no features; "": none
   double seconds = 0, rows_per_second = 0;
 };
 

@@ -51,7 +51,7 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
   lock_ = std::make_unique<io::DirectoryLock>(directory_);
   const std::string folder = directory_.path_of(kPartsFolder);
   const bool is_begun = io::exists(folder + "/" + kPlanName);
-  is_finished_ = directory_.file_bytes(kMetadataName).has_value();
+  is_finished_ = io::exists(directory_.path_of(kMetadataName));
   if (is_finished_ && !resume)
     throw Error(ErrorKind::kAlreadyExists,
                 "holds a finished series; choose another directory, or remove this one", dir);

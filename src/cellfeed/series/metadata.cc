@@ -10,6 +10,7 @@
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/link_note.h"
 #include "cellfeed/io/look_anew.h"
 #include "cellfeed/io/small_file.h"
 #include "cellfeed/series/json_text.h"
@@ -212,15 +213,16 @@ void check_files(const std::string& dir, const SeriesMetadata& m, const std::str
     if ((i == 0 && !(values == file.bytes)) || (i == 1 && !(times == file.bytes)))
       throw_error(ErrorKind::kCorruptData, path, "{} rows do not take the {} bytes of {}", m.n_rows,
                   file.bytes, file.name);
-    const auto bytes = directory.file_bytes(file.name);
-    if (!bytes)
-      throw_error(ErrorKind::kNotFound, dir, "{} is missing; restore it, or build again",
-                  file.name);
-    if (is_of_rows && *bytes > file.bytes && is_appended_to(dir)) continue;
-    if (*bytes != file.bytes)
-      throw_error(ErrorKind::kCorruptData, directory.path_of(file.name),
-                  "has {} bytes where the metadata say {}: it was cut off or replaced", *bytes,
-                  file.bytes);
+    const std::string file_path = directory.path_of(file.name);
+    const io::PathStatus found = io::status_of(file_path);
+    if (!found.is_file())
+      throw_error(ErrorKind::kNotFound, dir, "{} is missing{}; restore it, or build again",
+                  file.name, io::link_note(file_path));
+    if (is_of_rows && found.size > file.bytes && is_appended_to(dir)) continue;
+    if (found.size != file.bytes)
+      throw_error(ErrorKind::kCorruptData, file_path,
+                  "has {} bytes where the metadata say {}{}: it was cut off or replaced",
+                  found.size, file.bytes, io::link_note(file_path));
   }
 }
 

@@ -79,8 +79,13 @@ LongerFile::LongerFile(const io::Directory& directory, const std::string& name, 
 
 void LongerFile::open_local() {
   descriptor_ = io::retry_interrupted([&] {
-    return ::openat(target_.directory().fd(), target_.name().c_str(), O_RDWR | O_CLOEXEC);
+    return ::openat(target_.directory().fd(), target_.name().c_str(),
+                    O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   });
+  if (descriptor_ < 0 && errno == ELOOP)
+    throw_error(
+        ErrorKind::kInvalidArgument, path_,
+        "is a link, and what links lead to is not written to: put a copy of the file there");
   if (descriptor_ < 0) throw_errno(errno, path_, "open this file to append to it");
   try {
     struct stat status;

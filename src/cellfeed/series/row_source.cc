@@ -14,6 +14,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/column_values.h"
 #include "cellfeed/series/csv_text.h"
+#include "cellfeed/series/feature_columns.h"
 #include "cellfeed/series/record_kernels.h"
 
 namespace cellfeed::series {
@@ -23,25 +24,6 @@ constexpr std::array<std::string_view, 4> kMissingNames{"error", "drop", "ffill"
 constexpr std::uint32_t kNoEntity = 0xFFFFFFFF;
 // In the name of a folder: a missing value.
 constexpr std::string_view kHiveMissing = "__HIVE_DEFAULT_PARTITION__";
-
-std::vector<std::string> other_columns(const RowColumns& columns) {
-  std::vector<std::string> others = columns.time;
-  if (!columns.entity.empty()) others.push_back(columns.entity);
-  if (!columns.fit_mask.empty()) others.push_back(columns.fit_mask);
-  others.insert(others.end(), columns.static_columns.begin(), columns.static_columns.end());
-  return others;
-}
-
-std::vector<std::string> numeric_columns(const Table& table, const RowColumns& columns) {
-  const std::vector<std::string> others = other_columns(columns);
-  std::vector<std::string> names;
-  for (const TableColumn& column : table.columns())
-    // An index without a name, as pandas stores it: in text without one.
-    if (column.is_numeric && !column.name.empty() && !column.name.starts_with("__index_level_") &&
-        std::ranges::find(others, column.name) == others.end())
-      names.push_back(column.name);
-  return names;
-}
 
 }  // namespace
 
@@ -59,15 +41,6 @@ Missing missing_from_name(std::string_view name) {
 void RowBlock::clear() {
   records.clear();
   entities.clear();
-}
-
-std::vector<std::string> numeric_features(const std::string& path, const RowColumns& columns,
-                                          std::int64_t budget) {
-  std::vector<std::string> names = numeric_columns(*open_table(path, budget), columns);
-  if (names.empty())
-    throw Error(ErrorKind::kInvalidArgument,
-                "has no numeric column but those of time and entity; name the features", path);
-  return names;
 }
 
 std::optional<std::string> hive_value(const std::string& path, const std::string& key) {

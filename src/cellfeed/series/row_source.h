@@ -45,9 +45,6 @@ struct RowBlock {
   void clear();
 };
 
-// The numeric columns of a file that are neither time nor entity.
-std::vector<std::string> numeric_features(const std::string& path, const RowColumns& columns,
-                                          std::int64_t budget);
 // What a path says of its rows: the first group of the pattern (or all it matches), else the value
 // of a folder named "key=value" (%XX decoded), else the file's name without what follows its first
 // suffix. Throws kInvalidArgument where the pattern does not match.

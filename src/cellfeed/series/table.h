@@ -22,6 +22,7 @@ struct TableColumn {
   // Numbers by the file's types; in texts, as the first rows look.
   bool is_numeric = false;
   bool is_flag = false;     // true or false by the file's types
+  bool is_text = false;     // texts or bytes by the file's types
   bool has_digits = false;  // numbers, some of which may be whole: texts() has their digits
 };
 

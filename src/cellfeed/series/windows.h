@@ -47,6 +47,8 @@ class SeriesWindows {
   std::int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
   // Entities that are too short for any window.
   std::int64_t n_short() const { return n_short_; }
+  // Of each entity of the options: where its windows end.
+  std::span<const std::int64_t> ends() const { return ends_; }
   const WindowOptions& options() const { return options_; }
   const SeriesRows& rows() const { return *rows_; }
 

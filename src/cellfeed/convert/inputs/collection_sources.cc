@@ -7,6 +7,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/filter.h"
 #include "cellfeed/convert/inputs/selected_store.h"
+#include "cellfeed/convert/inputs/written_name.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -69,9 +70,9 @@ std::vector<MatrixSource> matrices_of(const ChosenCells& chosen) {
     const std::string& name = chosen.cells->matrix_name(m);
     const bool is_obsm = format::is_obsm(name);
     const auto names = is_obsm ? matrix_names({}, {name}) : matrix_names({name}, {});
-    matrices.push_back(
-        {names[0], std::make_unique<Sources>(sources_of_matrix(
-                       chosen.cells->matrix(m), chosen.make_unique && !is_obsm, true))});
+    matrices.push_back({written_name(names[0]),
+                        std::make_unique<Sources>(sources_of_matrix(
+                            chosen.cells->matrix(m), chosen.make_unique && !is_obsm, true))});
   }
   return matrices;
 }

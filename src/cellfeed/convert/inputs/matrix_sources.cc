@@ -5,16 +5,17 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/convert/inputs/written_name.h"
 
 namespace cellfeed::convert {
 namespace {
 
 std::string layer_name(const std::string& name) {
   std::string path = format::layer_path(name);
-  if (!path.starts_with("layers/"))
+  if (path != "X" && !path.starts_with("layers/"))
     throw_invalid(
-        "'{}' cannot be one of layers: layer= says which matrix is X, obsm= names arrays of obsm, "
-        "and raw has genes of its own: write it by itself; a layer of that name is 'layers/{}'",
+        "'{}' cannot be one of layers: obsm= names arrays of obsm, and raw has genes of its own: "
+        "write it by itself; a layer of that name is 'layers/{}'",
         name, name);
   return path;
 }
@@ -45,7 +46,7 @@ std::vector<std::string> matrix_names(const std::vector<std::string>& layers,
   for (const std::string& array : obsm) names.push_back(obsm_name(array));
   std::set<std::string> seen;
   for (const std::string& name : names)
-    if (!seen.insert(name).second) throw_invalid("'{}' is asked for twice", name);
+    if (!seen.insert(written_name(name)).second) throw_invalid("'{}' is asked for twice", name);
   return names;
 }
 
@@ -53,6 +54,8 @@ std::vector<MatrixSource> open_matrices(const Sources& first, const SourceOption
                                         const std::vector<std::string>& names) {
   std::vector<MatrixSource> matrices;
   for (const std::string& name : names) {
+    if (name == options.layer)
+      throw_invalid("'{}' cannot be one of layers: it is the matrix that layer= names", name);
     const bool is_obsm = format::is_obsm(name);
     SourceOptions own = options;
     own.layer = name;
@@ -66,7 +69,7 @@ std::vector<MatrixSource> open_matrices(const Sources& first, const SourceOption
     }
     auto sources = std::make_unique<Sources>(Sources::open(own));
     require_same_cells(first, *sources, name);
-    matrices.push_back({name, std::move(sources)});
+    matrices.push_back({written_name(name), std::move(sources)});
   }
   return matrices;
 }

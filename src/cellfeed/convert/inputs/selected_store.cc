@@ -50,13 +50,11 @@ class SelectedStore final : public format::RowStore {
 
  private:
   std::vector<std::int64_t> stored_rows(std::span<const std::int64_t> rows) const;
-  void gather_library_sizes();
   std::shared_ptr<arrow::Table> gather_obs(const std::vector<std::int64_t>& rows) const;
 
   const std::shared_ptr<const format::RowStore> store_;
   const std::optional<collection::RowSelection> rows_;  // none: all of them
   format::StoreInfo info_;
-  std::vector<double> library_sizes_;
 };
 
 SelectedStore::SelectedStore(std::shared_ptr<const format::RowStore> store,
@@ -72,16 +70,6 @@ SelectedStore::SelectedStore(std::shared_ptr<const format::RowStore> store,
   // About so many: plans of memory need no more.
   if (info_.nnz >= 0) info_.nnz = share(info_.nnz);
   info_.bytes_on_disk = share(info_.bytes_on_disk);
-  gather_library_sizes();
-}
-
-void SelectedStore::gather_library_sizes() {
-  const auto known = store_->known_library_sizes();
-  if (!known) return;
-  const auto* sizes = static_cast<const double*>(known->values);
-  library_sizes_.resize(static_cast<std::size_t>(rows_->size()));
-  for (std::int64_t i = 0; i < rows_->size(); ++i) library_sizes_[i] = sizes[rows_->row(i)];
-  matrix::require_intact(*known);
 }
 
 std::vector<std::int64_t> SelectedStore::stored_rows(std::span<const std::int64_t> rows) const {
@@ -127,14 +115,20 @@ std::shared_ptr<arrow::Table> SelectedStore::read_obs(std::int64_t begin, std::i
 }
 
 std::optional<matrix::FixedColumn> SelectedStore::known_library_sizes() const {
-  if (!rows_) return store_->known_library_sizes();
-  if (library_sizes_.empty()) return std::nullopt;
-  matrix::FixedColumn sizes;
-  sizes.name = format::kLibrarySizeColumn;
-  sizes.dtype = DType::kF64;
-  sizes.length = std::ssize(library_sizes_);
-  sizes.values = library_sizes_.data();
-  return sizes;
+  auto sizes = store_->known_library_sizes();
+  if (!rows_ || !sizes) return sizes;
+  const auto* of_all = static_cast<const double*>(sizes->values);
+  const auto chosen = std::make_shared<std::vector<double>>();
+  chosen->reserve(static_cast<std::size_t>(rows_->size()));
+  for (std::int64_t i = 0; i < rows_->size(); ++i) chosen->push_back(of_all[rows_->row(i)]);
+  matrix::require_intact(*sizes);
+  matrix::FixedColumn found;
+  found.name = format::kLibrarySizeColumn;
+  found.dtype = DType::kF64;
+  found.length = rows_->size();
+  found.values = chosen->data();
+  found.owner = chosen;
+  return found;
 }
 
 std::vector<std::int64_t> SelectedStore::source_rows(std::span<const std::int64_t> rows) const {

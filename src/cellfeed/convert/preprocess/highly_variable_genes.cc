@@ -136,7 +136,15 @@ Numbers normalized_dispersions(const Dispersions& dispersions, HvgFlavor flavor)
   return normalized;
 }
 
-// Those with at least the n-th highest; NaN last.
+// What scanpy compares with the n-th highest value: numpy.nan_to_num(value, nan=-inf), by which no
+// value is as high as infinity.
+double compared(double value) {
+  if (std::isnan(value)) return -kInfinity;
+  return std::clamp(value, std::numeric_limits<double>::lowest(),
+                    std::numeric_limits<double>::max());
+}
+
+// Those with at least the n-th highest.
 std::vector<bool> highest(const Numbers& values, std::int64_t n) {
   Numbers known;
   std::ranges::copy_if(values, std::back_inserter(known), [](double v) { return !std::isnan(v); });
@@ -145,7 +153,7 @@ std::vector<bool> highest(const Numbers& values, std::int64_t n) {
   const auto last = static_cast<std::size_t>(std::min<std::int64_t>(n, std::ssize(known))) - 1;
   std::ranges::nth_element(known, known.begin() + static_cast<std::ptrdiff_t>(last),
                            std::greater<>());
-  for (std::size_t i = 0; i < values.size(); ++i) is_high[i] = values[i] >= known[last];
+  for (std::size_t i = 0; i < values.size(); ++i) is_high[i] = compared(values[i]) >= known[last];
   return is_high;
 }
 

@@ -44,9 +44,20 @@ const PreprocessOptions& checked_preprocessing(const PreprocessOptions& options)
   return options;
 }
 
+// What the inputs hold and the result will not; empty: nothing.
+std::string left_out(const ConvertOptions& convert, const std::string& kept) {
+  if (!convert.cells) return left_out_matrices(convert.inputs, kept, convert.allow_external);
+  std::vector<std::string> names;
+  for (std::size_t m = 1; m < convert.cells.cells->n_matrices(); ++m)
+    names.push_back(convert.cells.cells->matrix_name(m));
+  if (names.empty()) return "";
+  return fmt::format("the cells were opened with {}, which are left out", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 Sources Preprocessing::open_sources() const {
+  if (options_.convert.cells) return sources_of(options_.convert.cells);
   SourceOptions source = source_options(options_.convert);
   source.rows = filtered_.rows;
   return Sources::open(source);
@@ -124,7 +135,9 @@ std::vector<std::int64_t> Preprocessing::choose_genes(const GeneStatistics& stat
   const std::int64_t n_genes = std::ssize(genes);
   genes = variable_genes(statistics, genes);
   if (genes.empty())
-    throw Error(ErrorKind::kInvalidArgument, "no gene varies over the cells that stay",
+    throw Error(ErrorKind::kInvalidArgument,
+                "no gene is found to vary over the cells that stay: leave out genes that are in "
+                "few cells (min_cells), or choose another flavor",
                 sources_.store(0).info().path);
   if (std::ssize(genes) < processing.n_top_genes)
     warnings_.push_back(
@@ -187,12 +200,8 @@ std::vector<MatrixSource> Preprocessing::counts_beside(const KeptCells& kept) co
 
 KeptCells Preprocessing::choose() {
   require_counts_once();
-  if (!options_.convert.open_sources)
-    if (std::string text =
-            left_out_matrices(options_.convert.inputs, sources_.store(0).info().layer,
-                              options_.convert.allow_external);
-        !text.empty())
-      warnings_.push_back(std::move(text));
+  if (std::string text = left_out(options_.convert, sources_.store(0).info().layer); !text.empty())
+    warnings_.push_back(std::move(text));
   GeneStatistics statistics = gather();
   std::vector<std::int64_t> genes = choose_genes(statistics);
   return {std::move(genes), std::move(statistics.kept_rows), std::move(statistics.totals)};
@@ -245,7 +254,8 @@ ConvertOptions Preprocessing::conversion_of(const KeptCells& kept) const {
     return processed_sources(options_.processing, kept, false);
   };
   convert.open_further = [this, &kept] { return counts_beside(kept); };
-  convert.selection_json = filtered_.selection_json;
+  convert.selection_json = convert.cells ? selection_json(convert.cells) : filtered_.selection_json;
+  convert.cells.cells = nullptr;  // what they hold is the plan's
   return convert;
 }
 

@@ -4,6 +4,8 @@
 #include <arrow/api.h>
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -59,8 +61,7 @@ Dataframe::Dataframe(const StoredTree& file, std::string name, std::optional<std
     open_group(*node);
   else
     open_table(std::move(node));
-  for (const std::string& column : columns_) require_name(column);
-  require_name(index_name_);
+  require_names();
   n_rows_ = n_rows ? *n_rows : own_length();
   if (has_index_) check_length();
 }
@@ -99,6 +100,17 @@ void Dataframe::open_table(std::unique_ptr<StoredNode> table) {
   has_index_ = true;
   index_name_ = columns_.front();
   columns_.erase(columns_.begin());
+}
+
+void Dataframe::require_names() const {
+  require_name(index_name_);
+  std::unordered_set<std::string_view> seen;
+  for (const std::string& column : columns_) {
+    require_name(column);
+    if (!seen.insert(column).second)
+      throw_error(ErrorKind::kCorruptData, file_.path(),
+                  "'{}' lists the column '{}' twice: the file is damaged", name_, column);
+  }
 }
 
 void Dataframe::require_name(const std::string& column) const {

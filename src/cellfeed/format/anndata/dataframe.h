@@ -42,6 +42,7 @@ class Dataframe {
   // The compound tables of anndata 0.5 and 0.6.
   void open_table(std::unique_ptr<StoredNode> table);
   void check_length() const;
+  void require_names() const;
   void require_name(const std::string& column) const;
   std::int64_t own_length() const;
   std::unique_ptr<ColumnReader> make_reader(const std::string& column) const;

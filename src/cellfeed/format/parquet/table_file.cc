@@ -18,6 +18,7 @@
 #include "cellfeed/base/ascii_case.h"
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/column_values.h"
 #include "cellfeed/format/decode_pool.h"
 #include "cellfeed/format/parquet_chunk.h"
 #include "cellfeed/io/file_system.h"
@@ -112,6 +113,11 @@ void TableFile::read_footer() {
   const auto reader = pool.value(builder.memory_pool(pool.get())->Build(), path_);
   metadata_ = reader->parquet_reader()->metadata();
   pool.check(reader->GetSchema(&schema_), path_);
+  for (int c = 0; c < schema_->num_fields(); ++c)
+    if (!is_utf8(schema_->field(c)->name()))
+      throw_error(ErrorKind::kCorruptData, path_,
+                  "the name of column {} is not UTF-8: write the file again in that encoding",
+                  c + 1);
   for (const auto& field : reader->manifest().schema_fields)
     append_leaves(field, leaves_.emplace_back());
 }

@@ -8,15 +8,12 @@
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/format/shard/genes_file.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/link_note.h"
 
 namespace cellfeed::format::shard {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool leads_outside(const std::string& path, const std::string& dir) {
-  return fs::path(io::canonical(path)).parent_path() != fs::path(io::canonical(dir));
-}
 
 [[noreturn]] void throw_written_again(const std::string& path) {
   throw_error(ErrorKind::kCorruptData, path,
@@ -47,16 +44,12 @@ std::string ShardDirectory::name_path(const FileEntry& file) const {
 
 std::string ShardDirectory::path_of(const FileEntry& file) const {
   const std::string path = name_path(file);
-  const io::NameKind kind = io::file_system_of(path).name_kind(path);
-  if (kind == io::NameKind::kFree && was_written_again()) throw_written_again(path);
-  if (kind == io::NameKind::kFree)
-    throw_error(
-        ErrorKind::kNotFound, path,
-        "missing: the manifest lists it; restore it from a copy, or convert the sources again");
-  if (kind == io::NameKind::kLink && leads_outside(path, dir_))
-    throw_error(ErrorKind::kCorruptData, path,
-                "a link that leads out of the shard directory: replace it by the file itself");
-  return path;
+  if (io::exists(path)) return path;
+  if (was_written_again()) throw_written_again(path);
+  throw_error(
+      ErrorKind::kNotFound, path,
+      "missing{}: the manifest lists it; restore it from a copy, or convert the sources again",
+      io::link_note(path));
 }
 
 std::shared_ptr<const MappedFile> ShardDirectory::map(const FileEntry& file) const {
@@ -92,8 +85,9 @@ void ShardDirectory::check_identity(const FileEntry& file, std::uint64_t found) 
                     other->name, shard.shard, name_of_owner(manifest_, file));
   if (was_written_again()) throw_written_again(path);
   throw_error(ErrorKind::kCorruptData, path,
-              "this is not the file that the manifest describes: it was damaged or replaced; "
-              "restore it, or convert again");
+              "this is not the file that the manifest describes{}: it was damaged or replaced; "
+              "restore it, or convert again",
+              io::link_note(path));
 }
 
 bool ShardDirectory::was_written_again() const {

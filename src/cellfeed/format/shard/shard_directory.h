@@ -38,8 +38,8 @@ class ShardDirectory {
 
   // Where a file of the manifest lies, there or not.
   std::string name_path(const FileEntry& file) const;
-  // The same. Throws kNotFound when it is missing (naming the shard and
-  // the remedy) and kCorruptData when it is a link that leads out of the directory.
+  // The same. Throws kNotFound when it is missing (naming the shard and the remedy). Links are
+  // followed: checksums tell whether it is the file.
   std::string path_of(const FileEntry& file) const;
   // Its bytes, mapped, and compared with the manifest as they are mapped: what has the file's name
   // later makes no difference. Throws what path_of and check_identity throw.

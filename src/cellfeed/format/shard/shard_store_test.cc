@@ -255,14 +255,21 @@ TEST(ShardStore, NamesAMissingFileAndTheRemedy) {
   }
 }
 
-TEST(ShardStore, RefusesALinkOutOfTheDirectory) {
+// The layout of caches that keep each content once: snapshots/REV/name -> ../../blobs/HASH.
+TEST(ShardStore, FollowsLinksAndNamesWhereTheyLead) {
   TempDir dir;
   const std::string inside = dir.file("inside");
   std::filesystem::create_directory(inside);
   write_fixture(inside, {});
-  std::filesystem::rename(inside + "/shard_000001.cells", dir.file("elsewhere.cells"));
-  std::filesystem::create_symlink(dir.file("elsewhere.cells"), inside + "/shard_000001.cells");
-  EXPECT_THAT(open_error(inside, ErrorKind::kCorruptData), HasSubstr("link"));
+  const std::string name = inside + "/shard_000001.cells";
+  std::filesystem::rename(name, dir.file("blob"));
+  std::filesystem::create_symlink("../blob", name);
+  EXPECT_EQ(open_error(inside, ErrorKind::kCorruptData), "no error");
+  std::filesystem::copy_file(inside + "/shard_000000.cells", dir.file("blob"),
+                             std::filesystem::copy_options::overwrite_existing);
+  open_error(inside, ErrorKind::kCorruptData);
+  std::filesystem::remove(dir.file("blob"));
+  EXPECT_THAT(open_error(inside, ErrorKind::kNotFound), HasSubstr("a link to " + dir.file("blob")));
 }
 
 TEST(ShardStore, SaysThatAFileIsTruncated) {

@@ -1,0 +1,89 @@
+#include "cellfeed/series/feature_columns.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "cellfeed/base/error.h"
+#include "cellfeed/series/csv_text.h"
+
+namespace cellfeed::series {
+namespace {
+
+// Texts of a column by which they are told to be numbers.
+constexpr std::int64_t kTextsLookedAt = 1000;
+
+bool is_named_in(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+std::vector<std::string> other_columns(const RowColumns& columns) {
+  std::vector<std::string> others = columns.time;
+  if (!columns.entity.empty()) others.push_back(columns.entity);
+  if (!columns.fit_mask.empty()) others.push_back(columns.fit_mask);
+  others.insert(others.end(), columns.static_columns.begin(), columns.static_columns.end());
+  return others;
+}
+
+bool are_numbers(std::span<const std::string_view> texts) {
+  const auto is_number = [](std::string_view text) { return parse_number(text).has_value(); };
+  return std::ranges::any_of(texts, is_number) &&
+         std::ranges::all_of(texts, [&](std::string_view text) {
+           return is_missing_text(text) || is_number(text);
+         });
+}
+
+}  // namespace
+
+std::vector<std::string> numeric_columns(const Table& table, const RowColumns& columns,
+                                         const std::vector<std::string>& texts) {
+  const std::vector<std::string> others = other_columns(columns);
+  std::vector<std::string> names;
+  for (const TableColumn& column : table.columns())
+    // An index without a name, as pandas stores it: in text without one.
+    if ((column.is_numeric && !column.name.empty() && !column.name.starts_with("__index_level_") &&
+         !is_named_in(others, column.name)) ||
+        is_named_in(texts, column.name))
+      names.push_back(column.name);
+  return names;
+}
+
+std::vector<std::string> numeric_features(const std::string& path, const RowColumns& columns,
+                                          const std::vector<std::string>& texts,
+                                          std::int64_t budget) {
+  const auto table = open_table(path, budget);
+  for (const std::string& name : texts) {
+    if (is_named_in(other_columns(columns), name))
+      throw_invalid("the column '{}' is no feature, so that numeric cannot name it", name);
+    static_cast<void>(table->column_of(name, "numeric"));
+  }
+  std::vector<std::string> names = numeric_columns(*table, columns, texts);
+  if (names.empty())
+    throw Error(ErrorKind::kInvalidArgument,
+                "has no numeric column but those of time and entity; name the features", path);
+  return names;
+}
+
+std::vector<std::string> numbers_in_texts(const std::string& path, const RowColumns& columns,
+                                          std::int64_t budget) {
+  const auto table = open_table(path, budget);
+  std::vector<std::string> others = other_columns(columns);
+  others.insert(others.end(), columns.features.begin(), columns.features.end());
+  std::vector<int> chosen;
+  for (int c = 0; c < std::ssize(table->columns()); ++c)
+    if (const TableColumn& column = table->columns()[static_cast<std::size_t>(c)];
+        column.is_text && !is_named_in(others, column.name))
+      chosen.push_back(c);
+  if (chosen.empty()) return {};
+  table->choose(chosen);
+  std::vector<std::string> names;
+  if (table->next(kTextsLookedAt) == 0) return names;
+  std::vector<std::string_view> texts;
+  for (const int c : chosen) {
+    table->texts(c, texts);
+    if (are_numbers(texts)) names.push_back(table->columns()[static_cast<std::size_t>(c)].name);
+  }
+  return names;
+}
+
+}  // namespace cellfeed::series

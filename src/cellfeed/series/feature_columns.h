@@ -1,0 +1,26 @@
+// Which columns of a file are features where none are named. Pure but for reading the file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cellfeed/series/row_source.h"
+#include "cellfeed/series/table.h"
+
+namespace cellfeed::series {
+
+// The columns of numbers, and `texts`, in the file's order; but for those of time, entity, static
+// values and the mask.
+std::vector<std::string> numeric_columns(const Table& table, const RowColumns& columns,
+                                         const std::vector<std::string>& texts = {});
+// The same of a file. Throws kNoSuchKey for texts that it lacks, and kInvalidArgument for those
+// that cannot be features, and where there are none.
+std::vector<std::string> numeric_features(const std::string& path, const RowColumns& columns,
+                                          const std::vector<std::string>& texts,
+                                          std::int64_t budget);
+// The columns of texts whose first values are numbers, and that are nothing else.
+std::vector<std::string> numbers_in_texts(const std::string& path, const RowColumns& columns,
+                                          std::int64_t budget);
+
+}  // namespace cellfeed::series
