@@ -6,11 +6,11 @@
 
 #include "bindings.h"
 #include "cellfeed/cloud/block_cache.h"
-#include "cellfeed/cloud/cache_warnings.h"
 #include "cellfeed/cloud/copies_under_way.h"
 #include "cellfeed/cloud/range_fetcher.h"
 #include "cellfeed/cloud/schemes.h"
 #include "cellfeed/cloud/storage_options.h"
+#include "cellfeed/io/cache_warnings.h"
 #include "gil.h"
 
 namespace nb = nanobind;
@@ -57,7 +57,7 @@ void bind_cloud(nb::module_& module) {
       "Of each copy that this process makes: the object, bytes done, bytes, bytes per second.");
   module.def("publish_blocks", &cloud::publish_blocks, nb::call_guard<ReleasedGil>(),
              "Blocks that were read lately are there for other processes, and for the next one.");
-  module.def("take_cache_warnings", &cloud::take_cache_warnings,
+  module.def("take_cache_warnings", &io::take_cache_warnings,
              "What went wrong with blocks that are kept, while reading went on; each once.");
 }
 

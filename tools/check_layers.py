@@ -16,7 +16,8 @@ SUFFIXES = {".h", ".cc", ".inc"}
 ON_PATHS = re.compile(
     r"\b(?:std::filesystem|fs)::(?:exists|is_\w+|(?:symlink_)?status|directory_iterator|remove\w*|rename|create_\w+|"
     r"\w*canonical|last_write_time|file_size|copy\w*|resize_file|equivalent|space|hard_link_count|temp_directory_path)\(|\bstd::[io]?fstream\b|\bfopen\(|"
-    r"(?<!\w)::(?:open(?:at)?|l?stat|fstatat|rename|unlink(?:at)?|opendir|access|mkdir)\("
+    r"(?<!\w)::(?:open(?:at)?|l?stat|fstatat|rename(?:at2?)?|linkat|unlink(?:at)?|rmdir|f?truncate|flock|opendir|"
+    r"f?access(?:at)?|mkdir(?:at)?)\("
 )
 
 

@@ -8,6 +8,7 @@ ALLOWED = [
     r"\w+ is not installed: No module named '(tiledbsoma|lamindb|scdataset|zarrs)'",  # rivals
     r"a machine with a GPU",
     r"small (disk|file system)",  # mounting one takes root
+    r"another user",  # acting as one takes root, and a Python that all may run
     r"nginx is not installed",  # for rates only
 ]
 # The pages of the seeds lie beside the real data, outside of the repository.

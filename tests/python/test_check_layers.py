@@ -179,6 +179,8 @@ def test_a_planted_fault_is_found(tmp_path, name, text, message):
         "std::filesystem::remove_all(path);",
         "const int fd = ::open(path, 0);",
         "::stat(path, &status);",
+        "::ftruncate(fd, 0);",
+        "::renameat2(from, a, to, b, 0);",
     ],
 )
 def test_a_path_that_is_opened_past_the_file_system_is_found(tmp_path, call):

@@ -27,6 +27,7 @@ import cellfeed as cf
 N_CELLS, N_GENES = 500, 60
 # Of rows that are stored in three shards.
 N_MANY = 250_000
+CACHE = [".cellfeed", "X", "X.json"]
 
 
 def make_obs(n: int) -> pd.DataFrame:
@@ -212,7 +213,7 @@ def test_rows_of_which_a_file_is_gone_or_cut_are_made_again(csc, change):
     x = anndata.read_h5ad(csc).X.toarray()
     cf.open(csc).close()
     folder = csc.with_name("csc.h5ad.cellfeed") / "X"
-    for name in sorted(path.name for path in folder.iterdir()):
+    for name in sorted(row_files(folder)):
         victim = folder / name
         if change == "cut":
             os.truncate(victim, victim.stat().st_size - 1)
@@ -252,7 +253,7 @@ def test_files_of_others_in_the_place_of_the_rows_are_a_named_error(csc, beside)
         folder.mkdir(parents=True)
     (folder / "mine.txt").write_text("mine")
     before = stamp(folder)
-    with pytest.raises(cf.errors.AlreadyExistsError, match=r"mine\.txt.*cache_dir=") as caught:
+    with pytest.raises(cf.errors.AlreadyExistsError, match=r"move it away.*cache_dir=") as caught:
         cf.open(csc)
     assert str(folder) in str(caught.value)
     assert stamp(folder) == before
@@ -299,7 +300,7 @@ def test_processes_that_open_at_once_share_one_cache(tmp_path):
     assert all(child.returncode == 0 for child in children)
     assert len(set(sums)) == 1
     assert float(sums[0]) == pytest.approx(float(x.sum()), rel=1e-6)
-    assert sorted(p.name for p in (tmp_path / "csc.h5ad.cellfeed").iterdir()) == ["X", "X.json"]
+    assert sorted(p.name for p in (tmp_path / "csc.h5ad.cellfeed").iterdir()) == CACHE
 
 
 @pytest.mark.slow
@@ -318,7 +319,7 @@ def test_killed_at_any_moment_the_next_one_has_the_rows(tmp_path):
         [sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=True, timeout=300
     )
     assert float(done.stdout) == pytest.approx(float(x.sum()), rel=1e-6)
-    assert sorted(p.name for p in (tmp_path / "csc.h5ad.cellfeed").iterdir()) == ["X", "X.json"]
+    assert sorted(p.name for p in (tmp_path / "csc.h5ad.cellfeed").iterdir()) == CACHE
 
 
 @pytest.fixture(scope="module")

@@ -92,8 +92,8 @@ class RunFolder:
         Raises
         ------
         AlreadyExistsError
-            It holds a run, and this one does not go on from there; or another process trains it,
-            or has since it was looked for a checkpoint.
+            It holds a run, and this one does not go on from there; another process trains it, or
+            has since it was looked for a checkpoint; or a part of it is a link.
         InputOutputError
             It cannot be made.
         """
@@ -103,6 +103,7 @@ class RunFolder:
         if not is_own:
             self._require_empty()
         try:
+            self._refuse_links()
             self.last.parent.mkdir(parents=True, exist_ok=True)
             lock = self._open_lock()
         except OSError as error:
@@ -156,8 +157,16 @@ class RunFolder:
                 "another --name"
             )
 
+    def _refuse_links(self) -> None:
+        for part in (self.path, self.last.parent, self.path / _LOCK):
+            if part.is_symlink():
+                raise AlreadyExistsError(
+                    f"{part} is a link, and no run is written to where it leads: remove it, or "
+                    "give this run another --name or --runs-dir"
+                )
+
     def _open_lock(self) -> int:
-        path, flags = self.path / _LOCK, os.O_CLOEXEC
+        path, flags = self.path / _LOCK, os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             return os.open(path, flags | os.O_RDWR | os.O_CREAT, 0o666)
         except PermissionError:  # of another user, in a folder that is shared
@@ -180,6 +189,9 @@ class RunFolder:
                 stacklevel=5,
             )
             return
+        holder = os.read(lock, 20)
+        if holder and not holder.isdigit():
+            raise AlreadyExistsError(f"{self.path / _LOCK} is no lock of a run; move it away")
         with contextlib.suppress(OSError):  # who it is helps, and is not needed
             os.ftruncate(lock, 0)
             os.pwrite(lock, str(os.getpid()).encode(), 0)

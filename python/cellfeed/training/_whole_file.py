@@ -29,8 +29,7 @@ def whole_file(path: Path, is_writer: bool = True, *, has_rivals: bool = False) 
         False on ranks that only take part while another one writes.
     has_rivals
         Others may write the same file meanwhile: each writes a part of its own, and the last one
-        takes the place. Parts of processes that were killed go. Of a folder that one process
-        holds, the part that a killed one left is written over.
+        takes the place. Parts of processes that were killed go.
 
     Raises
     ------
@@ -39,6 +38,8 @@ def whole_file(path: Path, is_writer: bool = True, *, has_rivals: bool = False) 
     """
     beside = _own_part(path) if has_rivals else path.with_name(f".{path.name}.part")
     try:
+        if is_writer:
+            beside.unlink(missing_ok=True)  # a link, for one, which would be followed
         yield beside
         if is_writer:
             os.replace(beside, path)

@@ -58,6 +58,9 @@ void throw_errno(int error_number, std::string path, std::string_view operation)
     case EROFS:
       remedy = "; check the permissions of the path";
       break;
+    case ELOOP:
+      remedy = "; it is a link where none is followed, or links lead round";
+      break;
     case EMFILE:
       remedy = "; raise the limit of open files (ulimit -n)";
       break;

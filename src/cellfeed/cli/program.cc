@@ -10,10 +10,10 @@
 #include "cellfeed/cli/copy_line.h"
 #include "cellfeed/cli/interrupt.h"
 #include "cellfeed/cli/verbs.h"
-#include "cellfeed/cloud/cache_warnings.h"
 #include "cellfeed/cloud/schemes.h"
 #include "cellfeed/cloud/storage_options.h"
 #include "cellfeed/exec/stop_scope.h"
+#include "cellfeed/io/cache_warnings.h"
 
 #ifndef CELLFEED_VERSION
 #define CELLFEED_VERSION "0.1.0"
@@ -67,7 +67,7 @@ int parse(CLI::App& program, int argc, char** argv) {
 }
 
 void show_cache_warnings() {
-  for (const std::string& text : cloud::take_cache_warnings())
+  for (const std::string& text : io::take_cache_warnings())
     std::fprintf(stderr, "cellfeed: warning: %s\n", mask_credentials(text).c_str());
 }
 

@@ -10,8 +10,8 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/cloud/cache_room.h"
-#include "cellfeed/cloud/cache_warnings.h"
 #include "cellfeed/exec/stop_scope.h"
+#include "cellfeed/io/cache_warnings.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -173,8 +173,8 @@ void BlockCache::believe_none() {
 bool BlockCache::read_believed(std::int64_t offset, std::span<std::byte> out) {
   if (file_->read(offset, out)) return true;
   believe_none();
-  warn_of_cache(fmt::format("{}: could not be read, so blocks of {} are read from there again",
-                            file_->file().path(), remote_->path()));
+  io::warn_of_cache(fmt::format("{}: could not be read, so blocks of {} are read from there again",
+                                file_->file().path(), remote_->path()));
   return false;
 }
 
@@ -194,8 +194,8 @@ bool BlockCache::read_kept(std::int64_t block, std::span<std::byte> out) {
     if (is_noted) believe(block);
     return true;
   }
-  warn_of_cache(fmt::format("{}: blocks are damaged, and read from {} again", file_->file().path(),
-                            remote_->path()));
+  io::warn_of_cache(fmt::format("{}: blocks are damaged, and read from {} again",
+                                file_->file().path(), remote_->path()));
   return false;
 }
 
@@ -272,8 +272,8 @@ void BlockCache::keep_block(std::int64_t block, std::span<const std::byte> bytes
 
 void BlockCache::stop_keeping(const std::string& why) {
   if (!state().is_keeping.exchange(false)) return;
-  warn_of_cache(fmt::format("what is read of {} from here on is not kept in {}: {}",
-                            remote_->path(), folder_, why));
+  io::warn_of_cache(fmt::format("what is read of {} from here on is not kept in {}: {}",
+                                remote_->path(), folder_, why));
 }
 
 bool BlockCache::is_time_to_publish() {

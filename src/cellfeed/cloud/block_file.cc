@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/cloud/cache_warnings.h"
 #include "cellfeed/cloud/kept_copies.h"
+#include "cellfeed/io/cache_warnings.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -106,8 +106,8 @@ std::unique_ptr<BlockFile> BlockFile::open_or_make(const io::Directory& director
         blocks->is_new_ = is_new;
         return blocks;
       }
-      warn_of_cache(fmt::format("{}: is no whole file of blocks of {}, and was made anew",
-                                file->path(), of_object));
+      io::warn_of_cache(fmt::format("{}: is no whole file of blocks of {}, and was made anew",
+                                    file->path(), of_object));
       on_existing = io::OnExisting::kReplace;
     }
     try {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/cloud/cache_warnings.h"
 #include "cellfeed/cloud/kept_copies.h"
+#include "cellfeed/io/cache_warnings.h"
 #include "cellfeed/io/memory_source.h"
 #include "cellfeed/testing/byte_source_conformance.h"
 #include "cellfeed/testing/counted_byte_source.h"
@@ -111,7 +111,7 @@ namespace {
 
 class BlocksOfAnObject : public ::testing::Test {
  protected:
-  void SetUp() override { take_cache_warnings(); }
+  void SetUp() override { io::take_cache_warnings(); }
 
   std::shared_ptr<testing::CountedByteSource> counted() const {
     return std::make_shared<testing::CountedByteSource>(in_memory(bytes_));
@@ -134,7 +134,7 @@ class BlocksOfAnObject : public ::testing::Test {
     EXPECT_EQ(damage_of_blocks(io::Directory(dir_.path()), name_of()), "");
   }
   static void expect_said(std::string_view words) {
-    const std::vector<std::string> said = take_cache_warnings();
+    const std::vector<std::string> said = io::take_cache_warnings();
     ASSERT_EQ(said.size(), 1U);
     EXPECT_NE(said[0].find(words), std::string::npos) << said[0];
     EXPECT_NE(said[0].find(kObjectPath), std::string::npos) << said[0];
@@ -168,7 +168,7 @@ TEST_F(BlocksOfAnObject, NeighboursAreReadTogetherAsFarAsOneReadGoes) {
 TEST_F(BlocksOfAnObject, AreThereForTheNextOne) {
   fill();
   expect_read_again(0);
-  EXPECT_TRUE(take_cache_warnings().empty());
+  EXPECT_TRUE(io::take_cache_warnings().empty());
 }
 
 TEST_F(BlocksOfAnObject, OfAnySizeAreWhole) {
@@ -232,7 +232,7 @@ TEST_F(BlocksOfAnObject, WithHalfAnEntryAreNotThere) {
     out.close();
     expect_read_again(1);
   }
-  EXPECT_TRUE(take_cache_warnings().empty());
+  EXPECT_TRUE(io::take_cache_warnings().empty());
 }
 
 TEST_F(BlocksOfAnObject, AreMadeAnewWhereTheHeadIsDamaged) {
@@ -265,7 +265,7 @@ TEST_F(BlocksOfAnObject, AreRightWhereTheirFileIsCut) {
   fs::resize_file(file(), fs::file_size(file()) - 3 * kSmallBlock);
   EXPECT_TRUE(read_whole(*source) == bytes_);
   EXPECT_TRUE(read_whole(*source) == bytes_);
-  EXPECT_EQ(take_cache_warnings().size(), 3U);  // not read, damaged, and none kept
+  EXPECT_EQ(io::take_cache_warnings().size(), 3U);  // not read, damaged, and none kept
 }
 
 TEST_F(BlocksOfAnObject, AnErrorIsThrownAndTheNextReadTriesAgain) {
@@ -333,7 +333,7 @@ TEST_F(BlocksOfAnObject, OfProcessesThatAreKilledAreRight) {
     std::byte byte{};
     open()->read(kSmallBlock, {&byte, 1});
     EXPECT_EQ(damage_of_blocks(io::Directory(dir_.path()), name_of()), "");
-    EXPECT_TRUE(take_cache_warnings().empty());
+    EXPECT_TRUE(io::take_cache_warnings().empty());
     fs::remove(file());
   }
 }
@@ -361,7 +361,7 @@ TEST_F(BlocksOfAnObject, AFileThatWasRemovedIsReadOnAndNotFilled) {
   source->read(0, {&byte, 1});
   fs::remove(file());
   publish_blocks();
-  EXPECT_TRUE(take_cache_warnings().empty());
+  EXPECT_TRUE(io::take_cache_warnings().empty());
   EXPECT_TRUE(read_whole(*source) == bytes_);
   expect_said("removed meanwhile");
   EXPECT_FALSE(fs::exists(file()));
@@ -392,7 +392,7 @@ TEST_F(BlocksOfAnObject, ThatNobodyReadsMakeRoomForOthers) {
   const std::int64_t size = kept_copies(io::Directory(dir_.path())).at(0).bytes;
   const auto third = open_in(dir_.path(), in_memory(bytes_), name_of(2), 2 * size + kSmallBlock);
   EXPECT_TRUE(read_whole(*third) == bytes_);
-  EXPECT_TRUE(take_cache_warnings().empty());
+  EXPECT_TRUE(io::take_cache_warnings().empty());
   EXPECT_FALSE(fs::exists(file()));
   EXPECT_TRUE(fs::exists(dir_.file(name_of(1))));
   const auto fourth = open_in(dir_.path(), in_memory(bytes_), name_of(3), 2 * size + kSmallBlock);

@@ -237,24 +237,6 @@ class BucketFileSystem final : public io::FileSystem {
     remove_object(path);
     remove_object({path.scheme, path.bucket, path.key + "/"});
   }
-  void remove_all(const std::string& given) const override {
-    const BucketPath path = parse_bucket_path(given);
-    if (path.key.empty()) refuse_bucket(given);
-    recent_objects().forget_below(path.text());
-    ListQuery query{.prefix = path.key + "/"};
-    for (std::string last;;) {
-      const ObjectListing part = list_objects(path, query);
-      query.token = part.objects.empty() ? part.next : "";
-      if (part.objects.empty() && part.next.empty()) break;
-      for (const ListedObject& object : part.objects)
-        remove_object({path.scheme, path.bucket, object.key});
-      if (part.objects.empty()) continue;
-      if (part.objects.front().key == last)
-        throw_error(ErrorKind::kIo, given, "the store lists '{}' after it was removed", last);
-      last = part.objects.front().key;
-    }
-    remove_object(path);
-  }
   std::string canonical(const std::string& given) const override {
     return parse_bucket_path(given).text();
   }

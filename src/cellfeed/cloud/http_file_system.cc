@@ -163,7 +163,6 @@ class HttpFileSystem final : public io::FileSystem {
   }
   void make_directories(const std::string& path) const override { refuse_to_write(path); }
   void remove(const std::string& path) const override { refuse_to_write(path); }
-  void remove_all(const std::string& path) const override { refuse_to_write(path); }
   std::string canonical(const std::string& path) const override { return without_slash(path); }
   void require_writable_folder(const std::string& path) const override { refuse_to_write(path); }
 

@@ -12,8 +12,8 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/hash_text.h"
 #include "cellfeed/cloud/block_file.h"
-#include "cellfeed/cloud/cache_warnings.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/cache_warnings.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
 
@@ -117,8 +117,8 @@ bool is_copy_there(const io::Directory& directory, const std::string& name, std:
   // Somebody wrote to it, or brought it here from elsewhere: its bytes tell.
   const std::string damage = damage_of(directory, {.name = name, .of_object = {}, .bytes = bytes});
   if (!damage.empty()) {
-    warn_of_cache(fmt::format("{}: {}, so that {} is copied again", directory.path_of(name), damage,
-                              noted->of_object));
+    io::warn_of_cache(fmt::format("{}: {}, so that {} is copied again", directory.path_of(name),
+                                  damage, noted->of_object));
     return false;
   }
   try {
@@ -185,7 +185,7 @@ void note_use(const io::Directory& directory, const std::string& name) {
   const timespec now[2] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW},
                            {.tv_sec = 0, .tv_nsec = UTIME_NOW}};
   // No error: it is then taken for one that nobody uses, and copied again at worst.
-  (void)::utimensat(directory.fd(), note_name(name).c_str(), now, 0);
+  (void)::utimensat(directory.fd(), note_name(name).c_str(), now, AT_SYMLINK_NOFOLLOW);
 }
 
 std::int64_t find_room(const io::Directory& directory, std::int64_t bytes, std::int64_t limit) {

@@ -23,7 +23,7 @@ ConversionRun::ConversionRun(OpenConversion& conversion)
     : conversion_(conversion),
       options_(conversion.options()),
       plan_(conversion.plan()),
-      directory_(options_.output_dir, options_.existing, conversion.sources()) {
+      directory_(options_.output_dir, options_.directory, options_.existing, conversion.sources()) {
   target_.dir = directory_.directory();
   note(directory_.unfinished_uploads());
   if (options_.base ? is_appended_before() : directory_.is_finished()) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "cellfeed/exec/available_memory.h"
 #include "cellfeed/format/shard/encoded_rows.h"
 #include "cellfeed/format/shard/manifest.h"
+#include "cellfeed/io/directory.h"
 
 namespace cellfeed::convert {
 
@@ -28,6 +30,7 @@ struct ShardBase;
 struct ConvertOptions {
   std::vector<std::string> inputs;  // files, globs or shard directories; cells keep this order
   std::string output_dir;
+  std::optional<io::Directory> directory{};  // output_dir, where that is held open
   std::int64_t shard_size = 100000;  // cells; larger: fewer files, more to repeat after a kill
   format::shard::Layout layout = format::shard::Layout::kPacked;
   std::string layer = "X";

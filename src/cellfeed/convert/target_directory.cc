@@ -70,16 +70,16 @@ void require_name_of_shards(const std::string& dir) {
                   suffix);
 }
 
-TargetDirectory::TargetDirectory(const std::string& dir, ExistingTarget existing,
-                                 const Sources& sources)
+TargetDirectory::TargetDirectory(const std::string& dir, const std::optional<io::Directory>& held,
+                                 ExistingTarget existing, const Sources& sources)
     : existing_(existing) {
   require_path(dir);
   refuse_source_inside(dir, existing, sources);
-  if (!is_append(existing)) {
+  if (!held && !is_append(existing)) {
     require_name_of_shards(dir);
     make_directory(dir);
   }
-  directory_ = io::Directory(dir);
+  directory_ = held ? *held : io::Directory(dir);
   // Before the lock, which is a file itself.
   if (shard::shard_directory_state(dir) == DirectoryState::kOther) {
     const std::string name = first_foreign_name(directory_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cellfeed/convert/inputs/sources.h"
@@ -28,10 +29,12 @@ void require_name_of_shards(const std::string& dir);
 // Not thread-safe. Lifetime: the lock is held until it is destroyed.
 class TargetDirectory {
  public:
-  // Makes the directory where it is missing. Throws kAlreadyExists (a finished or unfinished
+  // held: the directory, where it is held open; else it is opened, and made where it is missing.
+  // Throws kAlreadyExists (a finished or unfinished
   // conversion, other files, another writer), kNotFound (no shards to append to), kInvalidArgument
   // (a source lies in a directory to be overwritten or appended to), kIo.
-  TargetDirectory(const std::string& dir, ExistingTarget existing, const Sources& sources);
+  TargetDirectory(const std::string& dir, const std::optional<io::Directory>& held,
+                  ExistingTarget existing, const Sources& sources);
 
   const io::Directory& directory() const { return directory_; }
   // True when a finished conversion lies there and kResume was asked for: nothing is left to write.

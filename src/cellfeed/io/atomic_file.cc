@@ -57,7 +57,10 @@ void AtomicFile::commit() {
 
 void write_small_file(const std::string& path, std::string_view text) {
   make_directories(std::filesystem::path(path).parent_path().string());
-  const FileTarget target(path);
+  write_small_file(FileTarget(path), text);
+}
+
+void write_small_file(const FileTarget& target, std::string_view text) {
   remove_leftovers(target);
   AtomicFile file(target, OnExisting::kReplace);
   file.append(std::as_bytes(std::span<const char>(text)));

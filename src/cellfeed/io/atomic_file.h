@@ -47,6 +47,8 @@ class AtomicFile {
 
 // Replaces the file; directories that are missing are made, leftovers of dead writers removed.
 void write_small_file(const std::string& path, std::string_view text);
+// The same in a directory that is there.
+void write_small_file(const FileTarget& target, std::string_view text);
 
 // One writer per directory, across processes; the kernel frees it when the holder dies. On file
 // systems without flock(2) a file, "<lock_name>.held", takes its place: it names its holder, and

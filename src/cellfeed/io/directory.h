@@ -90,6 +90,8 @@ class OpenDirectory {
   }
   // Negative where there is none.
   virtual int fd() const { return -1; }
+  // Of files that are made in it; the process's umask takes from these.
+  virtual unsigned file_mode() const { return 0666; }
 };
 
 class Directory {

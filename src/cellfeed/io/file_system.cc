@@ -114,8 +114,6 @@ void make_directories(const std::string& path) { file_system_of(path).make_direc
 
 void remove(const std::string& path) { file_system_of(path).remove(path); }
 
-void remove_all(const std::string& path) { file_system_of(path).remove_all(path); }
-
 std::string canonical(const std::string& path) { return file_system_of(path).canonical(path); }
 
 Directory scratch_directory(const Directory& directory) {

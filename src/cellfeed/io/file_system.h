@@ -21,7 +21,8 @@ enum class PathKind { kNone, kFile, kDirectory, kOther };
 // What a path leads to, links followed.
 struct PathStatus {
   PathKind kind = PathKind::kNone;
-  std::int64_t size = 0;  // of a file
+  std::uint32_t user = 0;  // that it belongs to, on a local disk
+  std::int64_t size = 0;   // of a file
   std::int64_t modified_ns = 0;
   std::int64_t changed_ns = 0;  // of its bytes or of what is said of it, its name for one
   // When that was so, by the clock of whoever has the file, where that is another machine; else 0.
@@ -60,8 +61,6 @@ class FileSystem {
   }
   // A file, or a directory that is empty; what is not there is no error.
   virtual void remove(const std::string& path) const = 0;
-  // The same with all that is in it; links are not followed.
-  virtual void remove_all(const std::string& path) const = 0;
   // The path without what may stand in it twice or not at all, links resolved as far as it is
   // there: of two paths of which one lies in the other, the longer begins with the shorter.
   virtual std::string canonical(const std::string& path) const = 0;
@@ -98,7 +97,6 @@ std::unique_ptr<ByteSource> open_file(const std::string& path,
                                       const LocalFileOptions& options = {});
 void make_directories(const std::string& path);
 void remove(const std::string& path);
-void remove_all(const std::string& path);
 std::string canonical(const std::string& path);
 
 // A directory of a local disk for what is kept in a file while `directory` is written to: that one

@@ -23,7 +23,8 @@ class LocalJournal final : public Journal {
  public:
   LocalJournal(const Directory& directory, const std::string& name)
       : path_(directory.path_of(name)), fd_(retry_interrupted([&] {
-          return ::openat(directory.fd(), name.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+          return ::openat(directory.fd(), name.c_str(),
+                          O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
         })) {
     if (fd_ < 0) throw_errno(errno, path_, "open");
   }
@@ -55,6 +56,13 @@ LocalDirectory::LocalDirectory(const std::string& path)
           [&] { return ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); })) {
   if (fd_ < 0) throw_errno(errno, path_, "open the directory");
 }
+
+LocalDirectory::LocalDirectory(int fd, const std::string& path)
+    : path_(path),
+      is_working_(false),
+      absolute_path_(fs::absolute(path).string()),
+      file_mode_(0644),
+      fd_(fd) {}
 
 LocalDirectory::~LocalDirectory() { ::close(fd_); }
 

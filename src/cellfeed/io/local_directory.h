@@ -18,6 +18,8 @@ class LocalDirectory final : public OpenDirectory,
  public:
   // Empty: the working directory. Throws kNotFound or kIo.
   explicit LocalDirectory(const std::string& path);
+  // Of a folder of our own (own_folder.h), of which others may not change files. Takes fd.
+  LocalDirectory(int fd, const std::string& path);
   ~LocalDirectory() override;
   LocalDirectory(const LocalDirectory&) = delete;
   LocalDirectory& operator=(const LocalDirectory&) = delete;
@@ -34,11 +36,13 @@ class LocalDirectory final : public OpenDirectory,
   std::unique_ptr<HeldLock> lock(const std::string& name) const override;
   void remove_leftovers(std::string_view prefix) const override;
   int fd() const override { return fd_; }
+  unsigned file_mode() const override { return file_mode_; }
 
  private:
   const std::string path_;           // as given, for messages
   const bool is_working_;            // the working directory, by no name
   const std::string absolute_path_;  // what it was when opened: the working directory may change
+  const unsigned file_mode_ = 0666;
   int fd_ = -1;
 };
 

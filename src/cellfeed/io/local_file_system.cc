@@ -25,6 +25,7 @@ PathKind kind_of(mode_t mode) {
 
 PathStatus status_from(const struct stat& found) {
   return {.kind = kind_of(found.st_mode),
+          .user = found.st_uid,
           .size = found.st_size,
           .modified_ns = nanoseconds(found.st_mtim),
           .changed_ns = nanoseconds(found.st_ctim),
@@ -118,11 +119,6 @@ class LocalFileSystem final : public FileSystem {
   void remove(const std::string& path) const override {
     std::error_code error;
     std::filesystem::remove(path, error);
-    if (error) throw_errno(error.value(), path, "remove");
-  }
-  void remove_all(const std::string& path) const override {
-    std::error_code error;
-    std::filesystem::remove_all(path, error);
     if (error) throw_errno(error.value(), path, "remove");
   }
   std::string canonical(const std::string& path) const override {

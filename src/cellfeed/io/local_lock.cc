@@ -28,6 +28,10 @@ LockHolder read_holder(int fd) {
 }
 
 void write_holder(int fd, const std::string& path) {
+  struct stat status {};
+  if (::fstat(fd, &status) == 0 && status.st_size > 0 && read_holder(fd).process <= 0)
+    throw_error(ErrorKind::kAlreadyExists, path,
+                "is no lock of cellfeed, and stays as it is; move it away");
   const std::string text = LockHolder::this_process().line();
   if (retry_interrupted([&] { return ::ftruncate(fd, 0); }) != 0 ||
       retry_interrupted([&] { return ::pwrite(fd, text.data(), text.size(), 0); }) < 0)

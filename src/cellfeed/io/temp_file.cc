@@ -143,7 +143,7 @@ void TempFile::create() {
     temp_path_ = directory.path_of(temp_name_);
     fd_ = retry_interrupted([&] {
       return ::openat(directory.fd(), temp_name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
-                      0666);
+                      (*directory).file_mode());
     });
     if (fd_ < 0) {
       const int error_number = errno;

@@ -62,9 +62,7 @@ class Append {
   SeriesWork work_;
   io::Directory directory_;
   std::unique_ptr<io::DirectoryLock> lock_;
-  // Lies there while files may be longer than the metadata say.
-  std::optional<io::Directory> mark_;
-  std::optional<KeptFolder> kept_;
+  std::optional<KeptFolder> kept_;  // shown while files may be longer than the metadata say
   std::shared_ptr<const SeriesRows> before_;
   std::optional<Inputs> inputs_;
   SeriesMetadata metadata_;
@@ -110,14 +108,11 @@ void Append::open() {
         kept_time_from_text(*scaler_.fit_last_time, metadata_.time_kind, "fit_last_time");
   // Only entities that are new, and have a scale of their own, are fitted.
   metadata_.columns.skips_mask = scaler_.of == ScaleOf::kGlobal;
-  const std::string folder = directory_.path_of(kAppendingFolder);
-  if (io::exists(folder)) {
+  if (is_appended_to(options_.dir)) {
     const io::UnfinishedUploads uploads = remove_unfinished_uploads(directory_);
     result_.n_uploads_removed = uploads.n_removed;
     if (!uploads.warning.empty()) result_.warnings.push_back(uploads.warning);
   }
-  io::make_directories(folder);
-  mark_ = io::Directory(folder);
   kept_.emplace(directory_, kAppendingFolder, "append to " + io::canonical(options_.dir));
   kept_->empty();
 }
@@ -374,15 +369,13 @@ AppendResult Append::run() {
     if (!is_kept_) {
       metadata_ = before_->metadata();
       remove_unnamed_files();
-      kept_->remove();
-      if (!is_grown_) io::remove(mark_->path());
+      is_grown_ ? kept_->remove_kept() : kept_->remove();
     }
     throw;
   }
   const exec::StopScope in_any_case({});
   remove_unnamed_files();
   kept_->remove();
-  io::remove(mark_->path());
   result_.n_rows = metadata_.n_rows;
   result_.n_entities = metadata_.n_entities;
   for (const SeriesFile& file : metadata_.files) result_.bytes += file.bytes;

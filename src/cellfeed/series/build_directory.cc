@@ -14,7 +14,6 @@ namespace cellfeed::series {
 namespace {
 
 constexpr const char* kPartsFolder = ".building";
-constexpr const char* kPlanName = "plan.txt";
 constexpr std::int64_t kMaxPlanBytes = std::int64_t{1} << 30;
 
 // Its first line that is another.
@@ -64,8 +63,6 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
                 "holds an unfinished build; continue it (resume), or remove the directory", dir);
   const bool is_left = io::exists(folder);  // by a build that was stopped
   if (is_finished_ && !is_left) return;
-  io::make_directories(folder);
-  plan_folder_ = io::Directory(folder);
   parts_.emplace(directory_, kPartsFolder,
                  fmt::format("{}\n{:016x}", io::canonical(dir), plan_fingerprint(plan)));
   // Where none was stopped, somebody else may be sending files to the folder.
@@ -75,14 +72,14 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
     if (!is_finished_) begin(plan);
     return;
   }
-  const std::string before = io::read_small_file(plan_folder_->path_of(kPlanName), kMaxPlanBytes);
+  const std::string before = io::read_small_file(parts_->shown().path_of(kPlanName), kMaxPlanBytes);
   if (before != plan)
     throw_error(ErrorKind::kInvalidArgument, dir,
                 "the build that began here had other inputs or options, so that it cannot be "
                 "continued; remove the directory, or build as then: {}",
                 difference(before, plan));
   io::remove_leftovers_in(directory_);
-  io::remove_leftovers_in(*plan_folder_);
+  io::remove_leftovers_in(parts_->shown());
 }
 
 void BuildDirectory::begin(const std::string& plan) {
@@ -91,16 +88,15 @@ void BuildDirectory::begin(const std::string& plan) {
   for (const std::string& name : directory_.names())
     if (is_series_file(name)) directory_.remove(name);
   parts_->empty(kPlanName);
-  io::write_small_file(plan_folder_->path_of(kPlanName), plan);
+  io::write_small_file({parts_->shown(), kPlanName}, plan);
 }
 
 void BuildDirectory::remove_parts() {
   if (!parts_) return;
   // The plan last: without it, what is left is never taken for a build under way.
   parts_->empty(kPlanName);
-  plan_folder_->remove(kPlanName);
+  parts_->shown().remove(kPlanName);
   parts_->remove();
-  io::remove(plan_folder_->path());
   parts_.reset();
 }
 

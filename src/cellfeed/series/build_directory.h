@@ -38,9 +38,7 @@ class BuildDirectory {
 
   io::Directory directory_;
   std::unique_ptr<io::DirectoryLock> lock_;
-  // None where nothing is left to do.
-  std::optional<io::Directory> plan_folder_;
-  std::optional<KeptFolder> parts_;
+  std::optional<KeptFolder> parts_;  // none where nothing is left to do
   bool is_finished_ = false;
   io::UnfinishedUploads unfinished_uploads_;
 };

@@ -8,6 +8,7 @@
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/series/kept_folder.h"
 
 namespace cellfeed::series {
 namespace {
@@ -18,8 +19,6 @@ constexpr std::int64_t kDecodeBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kBlockBytes = std::int64_t{2} << 20;
 constexpr std::int64_t kLongRun = 64;
 constexpr std::int64_t kCachedBytes = std::int64_t{512} << 10;
-
-std::string part_name(std::size_t part) { return fmt::format("rows_{:06}.bin", part); }
 
 }  // namespace
 

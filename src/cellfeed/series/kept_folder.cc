@@ -1,62 +1,58 @@
 #include "cellfeed/series/kept_folder.h"
 
-#include <sys/stat.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <filesystem>
 #include <span>
+#include <string_view>
 
-#include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::series {
 namespace {
 
-constexpr const char* kLockName = ".lock";
+bool is_kept_file(std::string_view name) {
+  return name == kPlanName || (name.starts_with("rows_") && name.ends_with(".bin"));
+}
 
 // Of this user alone: what lies there is believed.
-std::string own_temporary_folder(const std::string& what) {
-  const std::filesystem::path temporary = std::filesystem::temp_directory_path();
+io::OwnFolder own_temporary_folder(const io::Directory& temporary, const std::string& what) {
   const std::uint64_t hash = format::shard::checksum_bytes(std::as_bytes(std::span(what)));
-  const std::string path =
-      (temporary / fmt::format("cellfeed-series-{}-{:016x}", ::geteuid(), hash)).string();
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    throw_errno(errno, path, "make this folder (TMPDIR names another place)");
-  struct stat status;
-  if (::lstat(path.c_str(), &status) != 0) throw_errno(errno, path, "look at this folder");
-  if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0)
-    throw Error(ErrorKind::kIo,
-                "is no folder of this user alone, and what lies there could be of another: remove "
-                "it, or have TMPDIR name another place",
-                path);
-  return path;
+  io::OwnFolder folder =
+      io::OwnFolder::make(temporary, fmt::format("cellfeed-series-{}-{:016x}", ::geteuid(), hash),
+                          is_kept_file, io::kForThisUser);
+  folder.require_believable(::geteuid());
+  return folder;
 }
 
 }  // namespace
 
+std::string part_name(std::size_t part) { return fmt::format("rows_{:06}.bin", part); }
+
 KeptFolder::KeptFolder(const io::Directory& directory, const std::string& name,
                        const std::string& what) {
   if (directory.is_local()) {
-    const std::string path = directory.path_of(name);
-    io::make_directories(path);
-    folder_ = io::Directory(path);
+    folder_ = io::OwnFolder::make(directory, name, is_kept_file);
+    shown_ = folder_->directory();
     return;
   }
-  folder_ = io::Directory(own_temporary_folder(what));
-  lock_ = std::make_unique<io::DirectoryLock>(folder_, kLockName);
+  const std::string path = directory.path_of(name);
+  io::make_directories(path);
+  shown_ = io::Directory(path);
+  folder_ = own_temporary_folder(io::scratch_directory(directory), what);
+  lock_ = std::make_unique<io::DirectoryLock>(folder_->directory());
 }
 
-void KeptFolder::empty(const std::string& but) const {
-  for (const std::string& name : folder_.names())
-    if (name != but && !name.starts_with(kLockName)) folder_.remove(name);
+void KeptFolder::remove_kept() {
+  folder_->empty();
+  lock_.reset();
+  folder_->remove();
 }
 
 void KeptFolder::remove() {
-  empty();
-  lock_.reset();
-  io::remove_all(folder_.path());
+  remove_kept();
+  if (!shown_.is_local()) io::remove(shown_.path());
 }
 
 }  // namespace cellfeed::series

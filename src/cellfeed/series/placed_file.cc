@@ -80,7 +80,7 @@ LongerFile::LongerFile(const io::Directory& directory, const std::string& name, 
 void LongerFile::open_local() {
   descriptor_ = io::retry_interrupted([&] {
     return ::openat(target_.directory().fd(), target_.name().c_str(),
-                    O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+                    O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   });
   if (descriptor_ < 0 && errno == ELOOP)
     throw_error(

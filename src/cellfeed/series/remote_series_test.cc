@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/series/append.h"
 #include "cellfeed/series/build.h"
+#include "cellfeed/series/kept_folder.h"
 #include "cellfeed/series/verify.h"
 #include "cellfeed/series/windows.h"
 #include "cellfeed/testing/faulty_file_system.h"
@@ -231,6 +233,26 @@ TEST_F(RemoteSeries, CallsThatFailLeaveTheRowsBeforeAnAppendOrAllOfThem) {
       });
   EXPECT_GT(n_failed, 20);
   EXPECT_TRUE(is_longer_seen);
+}
+
+TEST_F(RemoteSeries, WhatOthersMayHaveKeptInTheFolderForTemporaryFilesIsRefused) {
+  const io::FileSystemRegistration registration("series", files_);
+  files_->make_directories(kOut);
+  std::string kept;
+  const auto keep = [&] {
+    kept = KeptFolder(kOut, ".appending", "append to " + kOut).directory().path();
+  };
+  keep();
+  keep();
+  std::filesystem::permissions(kept, std::filesystem::perms(0777));
+  try {
+    keep();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kIo);
+    EXPECT_EQ(error.path(), kept);
+    EXPECT_THAT(error.what(), HasSubstr("others may write to it"));
+  }
 }
 
 }  // namespace

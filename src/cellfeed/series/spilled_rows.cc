@@ -91,10 +91,12 @@ SpillWriter::SpillWriter(io::FileTarget target, const RowColumns& columns,
   part_.statics = StaticTable(columns.static_columns);
 }
 
+// What a build that was stopped left under the name is not written to, whatever it is.
 void SpillWriter::open_file() {
+  target_.directory().remove(target_.name());
   fd_ = io::retry_interrupted([&] {
     return ::openat(target_.directory().fd(), target_.name().c_str(),
-                    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+                    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   });
   if (fd_ < 0) throw_errno(errno, path_, "make this file");
   for (const Records& records : part_.kept) append_records(records);

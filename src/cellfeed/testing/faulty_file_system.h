@@ -50,10 +50,6 @@ class FaultyFileSystem final : public io::FileSystem {
     count_->one(path);
     files_->remove(path);
   }
-  void remove_all(const std::string& path) const override {
-    count_->one(path);
-    files_->remove_all(path);
-  }
   std::string canonical(const std::string& path) const override { return files_->canonical(path); }
 
  private:

@@ -53,7 +53,7 @@ class MemoryFileSystem final : public io::FileSystem {
     store_->make_directory(path);
   }
   void remove(const std::string& path) const override { store_->remove(path); }
-  void remove_all(const std::string& path) const override { store_->remove_below(path); }
+  void remove_all(const std::string& path) const { store_->remove_below(path); }
   std::string canonical(const std::string& path) const override { return without_slash(path); }
 
  private:
@@ -343,7 +343,6 @@ class DoubledFileSystem final : public io::FileSystem {
   }
   void make_directories(const std::string& path) const override { files_->make_directories(path); }
   void remove(const std::string& path) const override { files_->remove(path); }
-  void remove_all(const std::string& path) const override { files_->remove_all(path); }
   std::string canonical(const std::string& path) const override { return files_->canonical(path); }
 
  private:

@@ -9,6 +9,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/hash_text.h"
+#include "cellfeed/convert/cache/packed_place.h"
 #include "cellfeed/convert/cache/packed_segment.h"
 #include "cellfeed/convert/cache/packed_shards.h"
 #include "cellfeed/convert/cache/row_cache_place.h"
@@ -39,22 +40,21 @@ std::string file_of(const std::string& folder_name) {
   return name;
 }
 
-void add_files(const std::string& folder, KeptRows& rows) {
-  for (const std::string& name : io::Directory(folder).names()) {
-    const io::PathStatus status = io::status_of(fmt::format("{}/{}", folder, name));
+void add_files(const io::Directory& folder, KeptRows& rows) {
+  for (const std::string& name : folder.names()) {
+    const io::PathStatus status = io::status_of(folder.path_of(name));
     rows.written_ns = std::max(rows.written_ns, status.modified_ns);
     if (status.is_file()) rows.bytes += status.size;
   }
 }
 
-std::string shards_of(const KeptRows& rows) { return rows.folder + "/shards"; }
-
 CachePlace place_of(const KeptRows& rows) {
-  return {fs::path(rows.folder).parent_path(), rows.matrix};
+  return {{fs::path(rows.folder).parent_path().string()}, rows.matrix};
 }
 
-bool is_note(const std::string& path) {
-  return io::status_of(path).is_file() && note_from_json(io::read_small_file(path, kMostOfNote));
+bool is_note(const io::Directory& caches, const std::string& name) {
+  return caches.file_bytes(name) &&
+         note_from_json(io::read_small_file(caches.path_of(name), kMostOfNote));
 }
 
 // "KEY.packed-HASH-HASH": the length of KEY; else 0.
@@ -68,29 +68,33 @@ std::size_t packed_key_size(std::string_view name) {
              : 0;
 }
 
-std::optional<KeptRows> rows_at(const std::string& caches, const std::string& name) {
+std::optional<KeptRows> rows_at(const io::Directory& caches, const std::string& name) {
   KeptRows rows;
-  rows.folder = fmt::format("{}/{}", caches, name);
-  rows.of_file = file_of(fs::path(caches).filename().string());
-  if (name.starts_with(".") || !io::is_directory(rows.folder)) return std::nullopt;
-  if (const std::size_t size = packed_key_size(name); size > 0) {
-    rows.matrix = name.substr(0, size);
-    if (io::is_directory(shards_of(rows))) add_files(shards_of(rows), rows);
+  rows.folder = caches.path_of(name);
+  rows.of_file = file_of(fs::path(caches.path()).filename().string());
+  const std::size_t size = packed_key_size(name);
+  rows.matrix = size > 0 ? name.substr(0, size) : name;
+  const auto folder = size > 0 ? find_packed(caches, name) : find_rows(caches, name);
+  if (name.starts_with(".") || !folder) return std::nullopt;
+  if (size > 0) {
+    if (const auto shards = find_packed_shards(*folder)) add_files(shards->directory(), rows);
   } else {
     rows.kind = KeptRows::Kind::kRows;
-    rows.matrix = name;
-    if (!is_note(place_of(rows).note()) && !is_note(place_of(rows).begun_note()))
+    const CachePlace place = place_of(rows);
+    if (!is_note(caches, place.note_name()) && !is_note(caches, place.begun_name()))
       return std::nullopt;
   }
-  add_files(rows.folder, rows);
+  add_files(folder->directory(), rows);
   return rows;
 }
 
 // What goes while it is looked at, and what may not be read, is not listed.
-void add_rows(const std::string& caches, std::vector<KeptRows>& all) {
+void add_rows(const CacheFolder& of_file, std::vector<KeptRows>& all) {
   try {
-    for (const std::string& name : io::Directory(caches).names())
-      if (auto rows = rows_at(caches, name)) all.push_back(std::move(*rows));
+    const auto caches = of_file.find();
+    if (!caches) return;
+    for (const std::string& name : caches->directory().names())
+      if (auto rows = rows_at(caches->directory(), name)) all.push_back(std::move(*rows));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound && error.kind() != ErrorKind::kIo) throw;
   }
@@ -109,11 +113,9 @@ std::vector<KeptRows> kept_rows(const std::string& dir) {
   const std::string whole = path.filename().empty() ? path.parent_path().string() : path.string();
   std::vector<KeptRows> all;
   // A cache_dir may be called like a folder beside a file.
-  if (!file_of(fs::path(whole).filename().string()).empty()) add_rows(whole, all);
+  if (!file_of(fs::path(whole).filename().string()).empty()) add_rows({whole}, all);
   for (const std::string& name : io::Directory(whole).names())
-    if (const std::string caches = fmt::format("{}/{}", whole, name);
-        !file_of(name).empty() && io::is_directory(caches))
-      add_rows(caches, all);
+    if (!file_of(name).empty()) add_rows({fmt::format("{}/{}", whole, name)}, all);
   std::ranges::stable_sort(all, {}, &KeptRows::written_ns);
   return all;
 }
@@ -122,7 +124,9 @@ std::vector<std::string> damages_of(
     const KeptRows& rows, const std::function<void(std::int64_t, std::int64_t)>& progress) {
   std::vector<std::string> found;
   if (rows.kind == KeptRows::Kind::kRows) {
-    if (io::exists(place_of(rows).note())) add_damages(rows.folder, progress, found);
+    const CachePlace place = place_of(rows);
+    if (io::exists(fmt::format("{}/{}", place.caches.path, place.note_name())))
+      add_damages(rows.folder, progress, found);
     return found;  // what is not whole yet is not read by anyone
   }
   const io::Directory directory(rows.folder);
@@ -136,28 +140,40 @@ std::vector<std::string> damages_of(
       if (std::ranges::count(segment_names(directory), name) > 0) found.push_back(error.what());
     }
   }
-  if (io::exists(fmt::format("{}/{}", shards_of(rows), shard::kManifestName)))
-    add_damages(shards_of(rows), progress, found);
+  if (const std::string shards = rows.folder + "/shards";
+      io::exists(fmt::format("{}/{}", shards, shard::kManifestName)))
+    add_damages(shards, progress, found);
   return found;
 }
 
-bool remove_kept(const KeptRows& rows) {
-  const CachePlace place = place_of(rows);
-  const bool is_packed = rows.kind == KeptRows::Kind::kPacked;
-  const std::string locked = is_packed ? rows.folder : place.folder.string();
-  try {
-    const auto lock = io::lock_unless_held(io::Directory(locked),
-                                           is_packed ? kPackedShardsLock : place.lock_name());
-    if (!lock) return false;
-    if (is_packed)
-      io::remove_all(rows.folder);
-    else
-      remove_rows(place);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kNotFound) throw;
-    return true;  // by another one
+namespace {
+
+// False where some process writes it just now.
+bool remove_unless_written(const io::Directory& caches, const KeptRows& rows) {
+  if (rows.kind == KeptRows::Kind::kRows) {
+    const CachePlace place = place_of(rows);
+    const auto lock = io::lock_unless_held(caches, place.lock_name());
+    if (lock) remove_rows(caches, place);
+    return lock != nullptr;
   }
-  remove_if_empty(fs::path(rows.folder).parent_path().string());
+  const auto packed = find_packed(caches, fs::path(rows.folder).filename().string());
+  if (!packed) return true;
+  const auto lock = io::lock_unless_held(packed->directory(), kPackedShardsLock);
+  if (lock) remove_packed(*packed);
+  return lock != nullptr;
+}
+
+}  // namespace
+
+bool remove_kept(const KeptRows& rows) {
+  try {
+    const auto caches = place_of(rows).caches.find();
+    if (!caches) return true;
+    if (!remove_unless_written(caches->directory(), rows)) return false;
+    caches->remove_if_empty();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNotFound) throw;  // else another one removed it
+  }
   return true;
 }
 

@@ -240,7 +240,7 @@ void PackedFetch::decode_row_from_source(const FetchedPart& part, std::int64_t i
   read_rows(source_, {&row, 1}, target.dtype, target.casting, piece);
   const std::int64_t n = piece.nnz(), room = sizes_of(part)[i];
   if (n > room)
-    throw_error(ErrorKind::kCorruptData, log_.place().folder,
+    throw_error(ErrorKind::kCorruptData, log_.place().folder(),
                 "the rows kept of a file are damaged: row {} has {} entries, and {} are kept; "
                 "delete the folder",
                 row, n, room);

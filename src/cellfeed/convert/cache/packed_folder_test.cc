@@ -219,7 +219,7 @@ TYPED_TEST(PackedFolder, WhatIsWrittenToBeforeItIsReadIsNotKept) {
       EXPECT_THAT(error.what(), HasSubstr("since the store was opened"));
     }
     EXPECT_EQ(log_of(cells).n_kept(), 0) << key;
-    const std::string old = log_of(cells).place().folder;
+    const std::string old = log_of(cells).place().folder();
     cells.reset();
     EXPECT_TRUE(fs::is_empty(old)) << key;
     EXPECT_EQ(entries_of(folder.open()), folder.plain());
@@ -337,7 +337,6 @@ class Unlisted : public io::FileSystem {
   }
   void make_directories(const std::string&) const override {}
   void remove(const std::string&) const override {}
-  void remove_all(const std::string&) const override {}
   std::string canonical(const std::string& path) const override { return path; }
 };
 

@@ -13,21 +13,11 @@
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
-#include "cellfeed/io/write_target.h"
 
 namespace cellfeed::convert {
 namespace {
 
 constexpr std::int64_t kLookIntervalNs = 1'000'000'000;
-
-bool can_write_in(const std::string& folder) {
-  try {
-    io::require_writable_folder(folder + "/rows");
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
 
 }  // namespace
 
@@ -51,26 +41,26 @@ PackedLog::PackedLog(PackedPlace place, FileVersion version, const PackedMatrix&
 PackedLog::~PackedLog() = default;
 
 void PackedLog::open_folder() {
-  const bool is_there = io::is_directory(place_.folder);
-  if (!is_there) {
-    io::make_directories(place_.folder);
-    remove_other_versions();
+  const io::OwnFolder caches = place_.caches.make();
+  folder_ = find_packed(caches.directory(), place_.name);
+  if (!folder_) {
+    folder_ = make_packed(caches.directory(), place_.name);
+    remove_other_versions(caches.directory());
   }
-  directory_.emplace(place_.folder);
-  is_writable_ = can_write_in(place_.folder);
-  if (is_writable_) (**directory_).remove_leftovers("rows-");
+  is_writable_ = folder_->is_writable();
+  if (is_writable_) io::remove_leftovers_in(folder_->directory());
 }
 
-void PackedLog::remove_other_versions() const {
-  const io::Directory caches(place_.caches);
+void PackedLog::remove_other_versions(const io::Directory& caches) const {
   for (const std::string& name : caches.names())
-    if (name.starts_with(place_.of_matrix) && caches.path_of(name) != place_.folder)
-      io::remove_all(caches.path_of(name));
+    if (name.starts_with(place_.of_matrix) && name != place_.name)
+      if (const auto other = find_packed(caches, name)) remove_packed(*other);
 }
 
 // Of shards only all are of use: what is damaged there, or of another version, is written again.
 void PackedLog::scan_shards() {
-  if (!io::exists(shards_dir() + "/" + format::shard::kManifestName)) return;
+  const auto own = find_packed_shards(*folder_);
+  if (!own || !own->directory().file_bytes(format::shard::kManifestName)) return;
   std::vector<PackedSegment> shards;
   try {
     shards = open_shard_segments(shards_dir(), matrix_, options_.verifies);
@@ -103,12 +93,12 @@ void PackedLog::take_shards(bool are_new) {
   try {
     require_same_file();
   } catch (const Error& error) {
-    if (are_new || !error.was_not_read()) io::remove_all(shards_dir());
+    if (are_new || !error.was_not_read()) remove_packed_shards(*folder_);
     throw;
   }
   const std::lock_guard lock(mutex_);
   if (!has_shards()) scan_shards();
-  if (has_shards()) remove_segments(*directory_);
+  if (has_shards()) folder_->empty();
 }
 
 void PackedLog::scan() {
@@ -117,9 +107,9 @@ void PackedLog::scan() {
   std::set<std::string_view> known;
   for (const PackedSegment& segment : segments_) known.insert(segment.name);
   std::vector<PackedSegment> found;
-  for (const std::string& name : segment_names(*directory_)) {
+  for (const std::string& name : segment_names(folder_->directory())) {
     if (known.contains(name)) continue;
-    if (auto segment = open_segment(*directory_, name, matrix_, options_.verifies))
+    if (auto segment = open_segment(folder_->directory(), name, matrix_, options_.verifies))
       found.push_back(std::move(*segment));
   }
   for (PackedSegment& segment : found) add(std::move(segment));
@@ -199,20 +189,20 @@ void PackedLog::drop(std::int64_t segment) {
   warning_ = fmt::format(
       "{}: {} of the rows kept in '{}' are damaged and were removed; they are read from the file "
       "again",
-      version_.path, dropped, place_.folder);
+      version_.path, dropped, place_.folder());
 }
 
 void PackedLog::remove(const PackedSegment& segment) {
-  if (!segment.name.empty()) return remove_segment(*directory_, segment.name);
+  if (!segment.name.empty()) return remove_segment(folder_->directory(), segment.name);
   if (has_shards()) remove_shards_of(segment);
   has_shards_ = false;
 }
 
 // Another process may have written them anew, or may be about to.
 void PackedLog::remove_shards_of(const PackedSegment& segment) {
-  const auto lock = io::lock_unless_held(*directory_, kPackedShardsLock);
+  const auto lock = io::lock_unless_held(folder_->directory(), kPackedShardsLock);
   if (lock && lists_cells(shards_dir(), segment.cells->header().checksum))
-    io::remove_all(shards_dir());
+    remove_packed_shards(*folder_);
 }
 
 void PackedLog::require_same_file() const { require_version(version_, "since it was opened"); }

@@ -88,8 +88,9 @@ class PackedLog {
   void warn(std::string text);
 
   const PackedPlace& place() const { return place_; }
+  const io::OwnFolder& folder() const { return *folder_; }
   // Where all rows are written as shards, once they are there.
-  std::string shards_dir() const { return place_.folder + "/shards"; }
+  std::string shards_dir() const { return place_.folder() + "/shards"; }
   bool is_writable() const { return is_writable_; }
   bool has_shards() const { return has_shards_.load(std::memory_order_relaxed); }
   // And their files are there as they were written, but for cells, which are looked at as they are
@@ -107,7 +108,7 @@ class PackedLog {
   static constexpr int kRowBits = 40;
   static std::int64_t steady_ns();
   void open_folder();
-  void remove_other_versions() const;
+  void remove_other_versions(const io::Directory& caches) const;
   // REQUIRE, as add: mutex_.
   void scan();
   void scan_shards();
@@ -117,11 +118,11 @@ class PackedLog {
   PackedWriter& writer();
   void require_same_file() const;
 
-  const PackedPlace place_;
+  PackedPlace place_;  // settled once the folder is open
   const FileVersion version_;
   const PackedMatrix matrix_;
   const PackedLogOptions options_;
-  std::optional<io::Directory> directory_;
+  std::optional<io::OwnFolder> folder_;
   bool is_writable_ = true;
   // Of each row: 0, or its place with its segment counted from 1. Set once the segment is there.
   std::unique_ptr<std::atomic<std::uint64_t>[]> index_;

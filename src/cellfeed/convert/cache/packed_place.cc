@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <filesystem>
 #include <thread>
 #include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/wall_clock.h"
-#include "cellfeed/convert/cache/row_cache_place.h"
+#include "cellfeed/convert/cache/packed_segment.h"
 #include "cellfeed/convert/cache/source_note.h"
 #include "cellfeed/format/shard/checksum.h"
 
@@ -22,6 +21,7 @@ namespace shard = format::shard;
 
 // Of the folder and of what lies in it.
 constexpr std::uint64_t kPlaceVersion = 2;
+constexpr const char* kShards = "shards";
 
 template <std::size_t n>
 std::uint64_t hash(const std::array<std::uint64_t, n>& numbers) {
@@ -100,13 +100,35 @@ PackedPlace packed_place(const format::RowStore& store, const FileVersion& versi
   PackedPlace place;
   place.identity = hash(std::array{matrix, version.mark, var.mark, number(info.n_rows),
                                    static_cast<std::uint64_t>(info.value_dtype)});
-  place.caches =
-      cache_folder(info.path, dir, fmt::format("'{}' is compressed", info.layer)).string();
+  place.caches = cache_folder(info.path, dir, fmt::format("'{}' is compressed", info.layer));
   place.of_matrix = fmt::format("{}.packed-{:016x}-", cache_key(info.layer), matrix);
-  place.folder = (std::filesystem::path(place.caches) /
-                  fmt::format("{}{:016x}", place.of_matrix, place.identity))
-                     .string();
+  place.name = fmt::format("{}{:016x}", place.of_matrix, place.identity);
   return place;
+}
+
+std::optional<io::OwnFolder> find_packed(const io::Directory& caches, const std::string& name) {
+  return io::OwnFolder::find(caches, name, is_segment_file);
+}
+
+io::OwnFolder make_packed(const io::Directory& caches, const std::string& name) {
+  return io::OwnFolder::make(caches, name, is_segment_file);
+}
+
+std::optional<io::OwnFolder> find_packed_shards(const io::OwnFolder& packed) {
+  return io::OwnFolder::find(packed.directory(), kShards, is_of_shards);
+}
+
+io::OwnFolder make_packed_shards(const io::OwnFolder& packed) {
+  return io::OwnFolder::make(packed.directory(), kShards, is_of_shards);
+}
+
+void remove_packed_shards(const io::OwnFolder& packed) {
+  if (const auto shards = find_packed_shards(packed)) shards->remove();
+}
+
+void remove_packed(const io::OwnFolder& packed) {
+  remove_packed_shards(packed);
+  packed.remove();
 }
 
 }  // namespace cellfeed::convert

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "cellfeed/convert/cache/row_cache_place.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/seen_files.h"
@@ -35,14 +36,25 @@ std::optional<FileVersion> version_of_folder(const format::RowStore& store);
 void require_version(const FileVersion& version, const char* since);
 
 struct PackedPlace {
-  std::string folder;     // of this version, by its whole path
-  std::string caches;     // the folder of all caches of the file
+  CacheFolder caches;
   std::string of_matrix;  // what the names of the folders of all versions begin with
+  std::string name;       // of the folder of this version, in that of the caches
   std::uint64_t identity = 0;
+
+  std::string folder() const { return caches.path + "/" + name; }
 };
 
 // var: of the table of genes that options name, else empty. dir: as RowCacheOptions::dir.
 PackedPlace packed_place(const format::RowStore& store, const FileVersion& version,
                          const FileVersion& var, const std::string& dir);
+
+// The folder of packed rows of this name, in that of the caches. Empty where there is none of ours.
+std::optional<io::OwnFolder> find_packed(const io::Directory& caches, const std::string& name);
+io::OwnFolder make_packed(const io::Directory& caches, const std::string& name);
+// In it, the folder of the shards that all rows were written to.
+std::optional<io::OwnFolder> find_packed_shards(const io::OwnFolder& packed);
+io::OwnFolder make_packed_shards(const io::OwnFolder& packed);
+void remove_packed_shards(const io::OwnFolder& packed);
+void remove_packed(const io::OwnFolder& packed);
 
 }  // namespace cellfeed::convert

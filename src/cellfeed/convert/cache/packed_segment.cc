@@ -204,10 +204,8 @@ void remove_segment(const io::Directory& directory, const std::string& name) {
   directory.remove(name + kCells);
 }
 
-void remove_segments(const io::Directory& directory) {
-  for (const std::string& file : directory.names())
-    if (file.starts_with(kPrefix) && (file.ends_with(kRows) || file.ends_with(kCells)))
-      directory.remove(file);
+bool is_segment_file(std::string_view name) {
+  return name.starts_with(kPrefix) && (name.ends_with(kRows) || name.ends_with(kCells));
 }
 
 PackedSegmentWriter::PackedSegmentWriter(const io::Directory& directory, const PackedMatrix& matrix)

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cellfeed/format/shard/cells_file_writer.h"
@@ -49,8 +50,7 @@ bool lists_cells(const std::string& dir, std::uint64_t checksum);
 std::vector<std::string> segment_damages(const io::Directory& directory, const std::string& name,
                                          const format::shard::VerifyProgress& progress = {});
 void remove_segment(const io::Directory& directory, const std::string& name);
-// All of them, and what killed writers left of others.
-void remove_segments(const io::Directory& directory);
+bool is_segment_file(std::string_view name);
 
 // Not thread-safe. Without finish() nothing is left behind.
 class PackedSegmentWriter {

@@ -40,14 +40,15 @@ Sources sources_over(const std::shared_ptr<const format::RowStore>& store) {
   return Sources::over(std::move(stores), options);
 }
 
-void convert(const std::shared_ptr<const format::RowStore>& store, const std::string& dir,
+void convert(const std::shared_ptr<const format::RowStore>& store, const io::Directory& shards,
              const std::stop_token& stop) {
   const exec::StopScope scope(stop);
   const format::StoreInfo& info = store->info();
   ConvertOptions options;
   options.inputs = {info.path};
   options.layer = info.layer;
-  options.output_dir = dir;
+  options.output_dir = shards.path();
+  options.directory = shards;
   options.open_sources = [&] { return sources_over(store); };
   options.shard_size = std::max(kMinShardCells, (info.n_rows + kPackedShards - 1) / kPackedShards);
   options.carries_annotations = false;
@@ -62,13 +63,13 @@ void convert(const std::shared_ptr<const format::RowStore>& store, const std::st
 
 bool write_packed_shards(const std::shared_ptr<const format::RowStore>& store, PackedLog& log,
                          const std::stop_token& stop) {
-  const auto lock = io::lock_unless_held(log.place().folder, kPackedShardsLock);
+  const auto lock = io::lock_unless_held(log.folder().directory(), kPackedShardsLock);
   if (!lock) return false;
   if (io::exists(log.shards_dir() + "/" + format::shard::kManifestName)) log.take_shards(false);
   if (log.has_whole_shards()) return true;
   log.forget_shards();
-  io::remove_all(log.shards_dir());
-  convert(store, log.shards_dir(), stop);
+  remove_packed_shards(log.folder());
+  convert(store, make_packed_shards(log.folder()).directory(), stop);
   log.take_shards(true);
   return true;
 }

@@ -144,7 +144,7 @@ std::string PackedStore::shards_dir(const std::stop_token& stop) const {
   log_->look_now();
   if (!log_->is_complete()) return "";
   // Removed under this process, it is not made again.
-  if (!io::is_directory(log_->place().folder)) return "";
+  if (!io::is_directory(log_->place().folder())) return "";
   while (!log_->has_whole_shards()) {
     if (!log_->is_writable()) return "";
     if (write_packed_shards(without_shards(), *log_, stop))

@@ -36,10 +36,10 @@ struct Place {
                                       const PackedLogOptions& options = {}) const {
     const FileVersion version = look_at_file(source);
     PackedPlace place;
-    place.caches = dir.file("caches");
+    place.caches.path = dir.file("caches");
     place.of_matrix = "X.packed-";
     place.identity = version.mark;
-    place.folder = place.caches + "/X.packed-" + std::to_string(version.mark);
+    place.name = "X.packed-" + std::to_string(version.mark);
     return std::make_shared<PackedLog>(place, version,
                                        PackedMatrix{.identity = place.identity,
                                                     .n_rows = store.info().n_rows,

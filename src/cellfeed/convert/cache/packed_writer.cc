@@ -130,7 +130,7 @@ bool PackedWriter::is_full() const {
 void PackedWriter::write(Piece piece) {
   if (has_failed_) return;
   try {
-    if (!open_) open_.emplace(*log_.directory_, log_.matrix_);
+    if (!open_) open_.emplace(log_.folder().directory(), log_.matrix_);
     open_rows_.insert(open_rows_.end(), piece.rows.begin(), piece.rows.end());
     open_->append(piece.rows, piece.encoded);
     if (piece.encoded.bytes.capacity() <= kSpareBytes) spares_.give(std::move(piece.encoded));
@@ -151,7 +151,8 @@ void PackedWriter::close_segment() {
     require_same_file();
     const std::string name = open_->finish();
     open_.reset();
-    if (auto segment = open_segment(*log_.directory_, name, log_.matrix_, log_.options_.verifies)) {
+    if (auto segment =
+            open_segment(log_.folder().directory(), name, log_.matrix_, log_.options_.verifies)) {
       const std::lock_guard lock(log_.mutex_);
       log_.add(std::move(*segment));
     }
@@ -166,7 +167,7 @@ void PackedWriter::fail(const std::exception& error) {
   has_failed_ = true;
   open_.reset();
   log_.warn(fmt::format("{}: its rows are no longer kept in '{}', and are read from the file: {}",
-                        log_.version_.path, log_.place_.folder, error.what()));
+                        log_.version_.path, log_.place_.folder(), error.what()));
 }
 
 }  // namespace cellfeed::convert

@@ -1,7 +1,5 @@
 #include "cellfeed/convert/cache/row_cache.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -16,10 +14,12 @@
 #include "cellfeed/convert/cache/source_note.h"
 #include "cellfeed/convert/shard_conversion.h"
 #include "cellfeed/convert/transpose/transposed_store.h"
+#include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/directory.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/own_folder.h"
 #include "cellfeed/io/small_file.h"
 
 namespace cellfeed::convert {
@@ -37,10 +37,6 @@ constexpr double kBytesPerEntry = 1.3;
 // Into so many shards rows are divided, where these are large enough: what a kill costs at most,
 // and so many files are open at once.
 constexpr std::int64_t kCachedShards = 16;
-
-bool can_write(const std::string& folder) {
-  return !io::is_local(folder) || ::access(folder.c_str(), W_OK) == 0;
-}
 
 bool is_whole(const shard::FileEntry& file, const std::string& dir) {
   const std::string path = (fs::path(dir) / file.name).string();
@@ -74,16 +70,27 @@ bool has_rows_of(const EntryStore& store, const CachePlace& place) {
   }
 }
 
+// Empty where there is none that can be read.
+std::optional<SourceNote> read_note(const io::Directory& caches, const std::string& name) {
+  if (!caches.file_bytes(name)) return std::nullopt;
+  return note_from_json(io::read_small_file(caches.path_of(name), kMaxNoteBytes));
+}
+
+void write_note(const io::Directory& caches, const std::string& name, const SourceNote& note) {
+  io::write_small_file({caches, name}, note_to_json(note));
+}
+
 // What stands there is of these files, and can be read by this version.
-bool is_fitting(const EntryStore& store, const CachePlace& place) {
-  if (!io::exists(place.note())) return false;
-  auto note = note_from_json(io::read_small_file(place.note(), kMaxNoteBytes));
+bool is_fitting(const EntryStore& store, const CachePlace& place, const io::OwnFolder& folder) {
+  const io::Directory& caches = folder.directory();
+  auto note = read_note(caches, place.note_name());
   if (!note) return false;
   const Sameness sameness = compare_source(*note, store.files());
-  if (sameness == Sameness::kOther || !has_rows_of(store, place)) return false;
+  if (sameness == Sameness::kOther || !find_rows(caches, place.key) || !has_rows_of(store, place))
+    return false;
   // So that the next one need not read the files. Where the folder cannot be written to it has to.
-  if (sameness == Sameness::kSameByContent && can_write(place.folder.string()))
-    io::write_small_file(place.note(), note_to_json(*note));
+  if (sameness == Sameness::kSameByContent && folder.is_writable())
+    write_note(caches, place.note_name(), *note);
   return true;
 }
 
@@ -104,7 +111,7 @@ bool is_fitting(const EntryStore& store, const CachePlace& place) {
 class LockWait {
  public:
   LockWait(const CachePlace& place, std::int64_t silence_ms)
-      : held_(place.folder / (place.lock_name() + io::DirectoryLock::kHeldSuffix)),
+      : held_(fs::path(place.caches.path) / (place.lock_name() + io::DirectoryLock::kHeldSuffix)),
         silence_(silence_ms) {}
 
   // error: why the lock was not had. Throws where its holder was silent for too long.
@@ -131,16 +138,16 @@ class LockWait {
 
 // Null where the rows were made by the one that was waited for.
 std::unique_ptr<io::DirectoryLock> take_lock(const EntryStore& store, const CachePlace& place,
-                                             std::int64_t silence_ms, const std::stop_token& stop,
+                                             const io::OwnFolder& caches, std::int64_t silence_ms,
+                                             const std::stop_token& stop,
                                              const std::function<void(const std::string&)>& say) {
   LockWait wait(place, silence_ms);
   for (bool is_first = true;; is_first = false) {
     try {
-      return std::make_unique<io::DirectoryLock>(io::Directory(place.folder.string()),
-                                                 place.lock_name());
+      return std::make_unique<io::DirectoryLock>(caches.directory(), place.lock_name());
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kAlreadyExists) throw;
-      if (is_fitting(store, place)) return nullptr;
+      if (is_fitting(store, place, caches)) return nullptr;
       if (stop.stop_requested())
         throw Error(ErrorKind::kCancelled, "stopped before the end", store.info().path);
       if (is_first && say)
@@ -155,9 +162,9 @@ bool is_empty(const EntryStore& store) { return store.n_entries() == 0; }
 
 // What the files were when the shards that are there were begun. Empty where nothing was, and where
 // it cannot be told that the files have not been others meanwhile, if only for a while.
-std::optional<SourceNote> begun_note(const EntryStore& store, const CachePlace& place) {
-  if (!io::exists(place.begun_note())) return std::nullopt;
-  auto note = note_from_json(io::read_small_file(place.begun_note(), kMaxNoteBytes));
+std::optional<SourceNote> begun_note(const EntryStore& store, const io::Directory& caches,
+                                     const std::string& name) {
+  auto note = read_note(caches, name);
   if (!note || compare_source(*note, store.files()) != Sameness::kSame) return std::nullopt;
   return note;
 }
@@ -171,9 +178,9 @@ bool is_of_leftovers(ErrorKind kind) {
 
 class RowWriter {
  public:
-  RowWriter(const EntryStore& store, const CachePlace& place, const RowCacheOptions& cache,
-            ProgressCallback progress, std::stop_token stop)
-      : store_(store), place_(place) {
+  RowWriter(const EntryStore& store, const CachePlace& place, const io::Directory& caches,
+            const RowCacheOptions& cache, ProgressCallback progress, std::stop_token stop)
+      : store_(store), place_(place), caches_(caches) {
     const format::OpenOptions choice = store.choice();
     const std::int64_t n_rows = store.info().n_rows;
     options_.inputs = {store.info().path};
@@ -207,14 +214,15 @@ class RowWriter {
  private:
   // With the finished shards of a run that was stopped, where they are of the same files.
   void write_as_stored() {
-    if (const auto begun = begun_note(store_, place_); begun && goes_on()) return finish(*begun);
+    const auto begun = begun_note(store_, caches_, place_.begun_name());
+    if (begun && goes_on()) return finish(*begun);
     write_anew();
   }
 
   void write_anew() {
-    remove_rows(place_);
+    remove_rows(caches_, place_);
     const SourceNote note = note_source(store_.files());
-    io::write_small_file(place_.begun_note(), note_to_json(note));
+    write_note(caches_, place_.begun_name(), note);
     convert(ExistingTarget::kRefuse);
     finish(note);
   }
@@ -232,6 +240,7 @@ class RowWriter {
 
   void convert(ExistingTarget existing) {
     options_.existing = existing;
+    options_.directory = io::OwnFolder::make(caches_, place_.key, is_of_shards).directory();
     convert_to_shards(options_);
   }
 
@@ -240,18 +249,34 @@ class RowWriter {
       throw Error(ErrorKind::kCorruptData,
                   "the file changed while its rows were written; open it again once it is whole",
                   store_.info().path);
-    io::write_small_file(place_.note(), note_to_json(note));
-    io::remove(place_.begun_note());
+    write_note(caches_, place_.note_name(), note);
+    caches_.remove(place_.begun_name());
   }
 
   const EntryStore& store_;
   const CachePlace& place_;
+  const io::Directory& caches_;
   ConvertOptions options_;
 };
 
 // Rows that were stopped on demand are finished by the next one that wants them.
-bool is_worth_keeping(const CachePlace& place, const std::stop_token& stop) {
-  return stop.stop_requested() && has_shards(place);
+bool is_worth_keeping(const CachePlace& place, const io::Directory& caches,
+                      const std::stop_token& stop) {
+  const auto rows = find_rows(caches, place.key);
+  return stop.stop_requested() && rows &&
+         std::ranges::any_of(rows->directory().names(), [](const std::string& name) {
+           return shard::generation_of(name) && name.ends_with(".cells");
+         });
+}
+
+// Throws kAlreadyExists where the place of the rows holds anything that no cache has.
+void require_own_files(const CachePlace& place, const io::Directory& caches) {
+  const std::string name = io::OwnFolder::make(caches, place.key, is_of_shards).foreign_name();
+  if (!name.empty())
+    throw_error(ErrorKind::kAlreadyExists, place.rows(),
+                "holds a file that is not one of cached rows, so nothing there is replaced; move "
+                "it away: '{}'",
+                name);
 }
 
 }  // namespace
@@ -261,7 +286,10 @@ std::string RowCache::directory_of(const EntryStore& store) const {
 }
 
 bool RowCache::has_rows(const EntryStore& store) const {
-  return is_empty(store) || is_fitting(store, cache_place(store, options_.dir));
+  if (is_empty(store)) return true;
+  const CachePlace place = cache_place(store, options_.dir);
+  const auto caches = place.caches.find();
+  return caches && caches->is_believable(place.caches.user) && is_fitting(store, place, *caches);
 }
 
 std::string RowCache::announcement(const EntryStore& store) const {
@@ -279,24 +307,26 @@ void RowCache::make_rows(const EntryStore& store, const ProgressCallback& progre
                          std::stop_token stop,
                          const std::function<void(const std::string&)>& say) const {
   if (is_empty(store)) return;
-  const CachePlace place = cache_place(store, options_.dir);
+  CachePlace place = cache_place(store, options_.dir);
+  std::optional<io::OwnFolder> folder;
   try {
-    io::make_directories(place.folder.string());
-    const auto held = take_lock(store, place, options_.silence_ms, stop, say);
-    if (!held || is_fitting(store, place)) return;
-    require_own_files(place);
+    folder = place.caches.make();
+    const io::Directory& caches = folder->directory();
+    const auto held = take_lock(store, place, *folder, options_.silence_ms, stop, say);
+    if (!held || is_fitting(store, place, *folder)) return;
+    require_own_files(place, caches);
     try {
       const auto alive = [&](const Progress& now) {
         held->show_life();
         if (progress) progress(now);
       };
-      RowWriter(store, place, options_, alive, stop).write();
+      RowWriter(store, place, caches, options_, alive, stop).write();
     } catch (...) {
-      if (!is_worth_keeping(place, stop)) remove_rows(place);
+      if (!is_worth_keeping(place, caches, stop)) remove_rows(caches, place);
       throw;
     }
   } catch (const Error& error) {
-    remove_if_empty(place.folder.string());
+    if (folder) folder->remove_if_empty();
     throw_not_made(store, place, error);
   }
 }

@@ -3,18 +3,16 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/partial_manifest.h"
-#include "cellfeed/io/atomic_file.h"
-#include "cellfeed/io/directory.h"
+#include "cellfeed/io/cache_warnings.h"
 #include "cellfeed/io/file_system.h"
-#include "cellfeed/io/temp_file.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -22,18 +20,64 @@ namespace {
 namespace fs = std::filesystem;
 namespace shard = format::shard;
 
-bool is_of_shards(const std::string& name) {
-  return shard::generation_of(name) || name == shard::kManifestName ||
-         name == shard::kPartialManifestName || io::is_temp_name(name) || name == ".lock" ||
-         name == ".lock.held";
+// Files of a folder of caches are removed by their names alone.
+bool is_removed_together(std::string_view) { return false; }
+
+// In a folder of caches of many files there is one for each place that a file may lie in.
+std::string folder_in(const std::string& dir, const std::string& file) {
+  return fs::path(dir) / fmt::format("{}-{:016x}{}", fs::path(file).filename().string(),
+                                     XXH3_64bits(file.data(), file.size()), kCacheSuffix);
+}
+
+io::OwnFolder make_at(const std::string& path) {
+  const fs::path whole(path);
+  io::make_directories(whole.parent_path().string());
+  return io::OwnFolder::make(whole.parent_path().string(), whole.filename().string(),
+                             is_removed_together);
+}
+
+// As the XDG Base Directory Specification has it.
+std::string user_cache_dir(const std::string& instead_of) {
+  const char* const named = std::getenv("XDG_CACHE_HOME");
+  if (named != nullptr && *named == '/') return fmt::format("{}/cellfeed", named);
+  const char* const home = std::getenv("HOME");
+  if (home != nullptr && *home == '/') return fmt::format("{}/.cache/cellfeed", home);
+  throw_error(ErrorKind::kIo, instead_of,
+              "others than the owner of the file can have written to it, so it is not believed, "
+              "and neither XDG_CACHE_HOME nor HOME names a folder of yours; name one: cache_dir= "
+              "of cellfeed.open, --cache-dir, or CELLFEED_CACHE in the environment");
 }
 
 }  // namespace
 
-std::string CachePlace::note() const { return (folder / fmt::format("{}.json", key)).string(); }
-std::string CachePlace::begun_note() const {
-  return (folder / fmt::format(".{}.begun.json", key)).string();
+std::optional<io::OwnFolder> CacheFolder::find() const {
+  const fs::path whole(path);
+  if (!io::is_directory(whole.parent_path())) return std::nullopt;
+  return io::OwnFolder::find(io::Directory(whole.parent_path().string()), whole.filename().string(),
+                             is_removed_together);
 }
+
+io::OwnFolder CacheFolder::make() {
+  io::OwnFolder folder = make_at(path);
+  if (folder.is_believable(user)) return folder;
+  leave_to_others();
+  folder = make_at(path);
+  folder.require_believable(user);
+  return folder;
+}
+
+void CacheFolder::leave_to_others() {
+  std::string own = folder_in(user_cache_dir(path), of_file);
+  io::warn_of_cache(
+      fmt::format("{}: is not used: it is a link, belongs to another user, or others may write to "
+                  "it; rows are kept in {}",
+                  path, own));
+  path = std::move(own);
+}
+
+std::string CachePlace::rows() const { return fmt::format("{}/{}", caches.path, key); }
+std::string CachePlace::note_name() const { return fmt::format("{}.json", key); }
+std::string CachePlace::begun_name() const { return fmt::format(".{}.begun.json", key); }
 std::string CachePlace::lock_name() const { return fmt::format(".{}.lock", key); }
 
 std::string cache_key(const std::string& layer) {
@@ -54,8 +98,7 @@ std::string chosen_cache_dir(std::string dir) {
   return dir;
 }
 
-// In `dir` there is one for each place that a file may lie in.
-fs::path cache_folder(const std::string& file, std::string dir, const std::string& matrix_text) {
+CacheFolder cache_folder(const std::string& file, std::string dir, const std::string& matrix_text) {
   fs::path path = io::canonical(file);
   if (path.filename().empty()) path = path.parent_path();
   const std::string whole = path.string();
@@ -66,15 +109,18 @@ fs::path cache_folder(const std::string& file, std::string dir, const std::strin
                 "{}, and its rows are kept in a folder of a local disk: name one (cache_dir= of "
                 "cellfeed.open, --cache-dir, or CELLFEED_CACHE in the environment)",
                 matrix_text);
-  if (dir.empty()) return fmt::format("{}{}", whole, kCacheSuffix);
-  return fs::path(dir) / fmt::format("{}-{:016x}{}", path.filename().string(),
-                                     XXH3_64bits(whole.data(), whole.size()), kCacheSuffix);
+  CacheFolder folder;
+  folder.path = dir.empty() ? fmt::format("{}{}", whole, kCacheSuffix) : folder_in(dir, whole);
+  folder.of_file = whole;
+  if (io::is_local(whole)) folder.user = io::status_of(whole).user;
+  if (!io::is_believable_folder(folder.path, folder.user)) folder.leave_to_others();
+  return folder;
 }
 
 CachePlace cache_place(const format::EntryStore& store, std::string dir) {
   const std::string& layer = store.info().layer;
   CachePlace place;
-  place.folder = cache_folder(store.info().path, std::move(dir),
+  place.caches = cache_folder(store.info().path, std::move(dir),
                               fmt::format("'{}' is stored {}", layer, store.storage()));
   place.key = cache_key(layer);
   const std::string type = store.choice().feature_type;
@@ -82,39 +128,19 @@ CachePlace cache_place(const format::EntryStore& store, std::string dir) {
   return place;
 }
 
-bool has_shards(const CachePlace& place) {
-  if (!io::is_directory(place.rows())) return false;
-  return std::ranges::any_of(io::Directory(place.rows()).names(), [](const std::string& name) {
-    return shard::generation_of(name) && name.ends_with(".cells");
-  });
+bool is_of_shards(std::string_view name) {
+  return shard::generation_of(name) || name == shard::kManifestName ||
+         name == shard::kPartialManifestName;
 }
 
-void require_own_files(const CachePlace& place) {
-  const io::PathStatus status = io::status_of(place.rows());
-  if (!status.is_there()) return;
-  if (!status.is_directory())
-    throw_error(ErrorKind::kAlreadyExists, place.rows(), "is no folder, and is not replaced");
-  for (const std::string& name : io::Directory(place.rows()).names())
-    // Others are of file systems and desktops, and stay where they are.
-    if (!name.starts_with(".") && !is_of_shards(name))
-      throw_error(ErrorKind::kAlreadyExists, place.rows(),
-                  "holds a file that is not one of cached rows, so nothing there is replaced; move "
-                  "it away: '{}'",
-                  name);
+std::optional<io::OwnFolder> find_rows(const io::Directory& caches, const std::string& key) {
+  return io::OwnFolder::find(caches, key, is_of_shards);
 }
 
-void remove_rows(const CachePlace& place) {
-  io::remove(place.note());
-  io::remove(place.begun_note());
-  if (!io::is_directory(place.rows())) return;
-  const io::Directory dir(place.rows());
-  for (const std::string& name : dir.names())
-    if (is_of_shards(name)) dir.remove(name);
-  remove_if_empty(place.rows());
-}
-
-void remove_if_empty(const std::string& folder) {
-  if (io::is_directory(folder) && io::Directory(folder).names().empty()) io::remove(folder);
+void remove_rows(const io::Directory& caches, const CachePlace& place) {
+  caches.remove(place.note_name());
+  caches.remove(place.begun_name());
+  if (const auto rows = find_rows(caches, place.key)) rows->remove();
 }
 
 }  // namespace cellfeed::convert

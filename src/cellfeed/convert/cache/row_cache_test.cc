@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <chrono>
 #include <filesystem>
@@ -12,7 +13,9 @@
 #include <thread>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/convert/cache/row_cache_place.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/cache_warnings.h"
 #include "cellfeed/io/directory.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/testing/temp_dir.h"
@@ -106,6 +109,24 @@ TEST_F(RowCacheLock, AHolderThatShowsLifeIsWaitedFor) {
     lock_.reset();
   });
   EXPECT_EQ(open(2000).size(), 1);  // twenty times what lies between two signs of life
+}
+
+TEST(CacheFolder, IsThisUsersOwnWhereOthersMayWriteToWhatIsMadeMeanwhile) {
+  const testing::TempDir dir;
+  ::setenv("XDG_CACHE_HOME", dir.path().c_str(), 1);
+  const std::string file = dir.write("atlas.h5ad", std::string_view("cells"));
+  CacheFolder folder = cache_folder(file, "", "'X' is stored as CSC");
+  EXPECT_EQ(folder.path, file + ".cellfeed");
+  std::filesystem::create_directory(folder.path);
+  std::filesystem::permissions(folder.path, std::filesystem::perms(0777));
+  io::take_cache_warnings();
+  const io::OwnFolder made = folder.make();
+  EXPECT_EQ(made.directory().path(), folder.path);
+  EXPECT_THAT(folder.path, HasSubstr(dir.path() + "/cellfeed/atlas.h5ad-"));
+  EXPECT_EQ(cache_folder(file, "", "'X' is stored as CSC").path, folder.path);
+  EXPECT_THAT(io::take_cache_warnings(),
+              ::testing::ElementsAre(HasSubstr(file + ".cellfeed: is not used")));
+  ::unsetenv("XDG_CACHE_HOME");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "cellfeed/cloud/cache_warnings.h"
+#include "cellfeed/io/cache_warnings.h"
 
 #include <algorithm>
 #include <mutex>
@@ -6,7 +6,7 @@
 
 #include "cellfeed/base/fork_safe_mutex.h"
 
-namespace cellfeed::cloud {
+namespace cellfeed::io {
 namespace {
 
 struct CacheWarnings {
@@ -33,4 +33,4 @@ std::vector<std::string> take_cache_warnings() {
   return std::exchange(all.texts, {});
 }
 
-}  // namespace cellfeed::cloud
+}  // namespace cellfeed::io
