@@ -15,6 +15,7 @@
 #include "bindings.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
+#include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/packed_records.h"
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/cache/packed_store.h"
@@ -244,6 +245,20 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("var_keys", &Collection::var_keys)
       .def_prop_ro("missing_genes", &Collection::missing_genes)
       .def_prop_ro("left_out_text", &Collection::left_out_text)
+      .def(
+          "unreadable",
+          [](const Collection& self, bool is_var) {
+            const collection::Unreadable found = call_released(self.is_remote(),
+                                                               [&] {
+                                                                 return collection::find_unreadable(
+                  self.n_stores(),
+                  [&](std::int64_t s) -> const format::RowStore& { return self.store(s); },
+                  is_var ? [](const format::RowStore& store) { return store.read_var(); }
+                         : collection::read_no_obs);
+                                                               });
+            return std::pair{found.columns, found.text};
+          },
+          "is_var"_a, "Columns of types that cannot be read, and what to say of them.")
       .def_prop_ro("stores_without_genes", &Collection::stores_without_genes)
       .def_prop_ro("missing_genes_text", &Collection::missing_genes_text)
       .def_prop_ro("obs_names",

@@ -28,9 +28,9 @@ namespace {
 nb::dict build(std::vector<FilePath> inputs, FilePath output_dir, series::RowColumns columns,
                std::vector<std::string> numeric, int missing, std::vector<std::string> target,
                const std::string& scaler, const std::string& scale, std::string given_scaler,
-               std::string fit_until, int duplicates, bool sort, const std::string& dtype,
-               std::vector<std::int64_t> windows, std::int64_t memory_budget, int threads,
-               bool resume, const nb::object& progress) {
+               std::string fit_until, int duplicates, bool sort, std::string freq,
+               const std::string& dtype, std::vector<std::int64_t> windows,
+               std::int64_t memory_budget, int threads, bool resume, const nb::object& progress) {
   series::BuildOptions options;
   options.inputs = path_bytes(std::move(inputs));
   options.output_dir = std::move(output_dir.bytes);
@@ -44,6 +44,7 @@ nb::dict build(std::vector<FilePath> inputs, FilePath output_dir, series::RowCol
   options.fit_until = std::move(fit_until);
   options.duplicates = static_cast<series::Duplicates>(duplicates);
   options.sort = sort;
+  options.freq = std::move(freq);
   options.dtype = dtype_from_name(dtype);
   options.window = windows[0];
   options.horizon = windows[1];
@@ -64,6 +65,7 @@ nb::dict build(std::vector<FilePath> inputs, FilePath output_dir, series::RowCol
   out["n_rows_read"] = r.n_rows_read;
   out["n_dropped"] = r.n_dropped;
   out["n_merged"] = r.n_merged;
+  out["n_filled"] = r.n_filled;
   out["n_parts_resumed"] = r.n_parts_resumed;
   out["bytes"] = r.bytes;
   out["n_uploads_removed"] = r.n_uploads_removed;
@@ -81,6 +83,8 @@ nb::dict build_series(std::vector<FilePath> inputs, FilePath output_dir, std::st
                       std::vector<std::string> target, std::vector<std::string> statics,
                       const std::string& scaler, const std::string& scale, std::string given_scaler,
                       std::string fit_until, std::string fit_mask, int duplicates, bool sort,
+                      std::string decimal, std::string thousands,
+                      std::vector<std::string> na_values, std::string freq,
                       const std::string& dtype, std::vector<std::int64_t> windows,
                       std::int64_t memory_budget, int threads, bool resume,
                       const nb::object& progress) {
@@ -90,11 +94,14 @@ nb::dict build_series(std::vector<FilePath> inputs, FilePath output_dir, std::st
                              .entity = std::move(entity),
                              .entity_pattern = std::move(entity_pattern),
                              .static_columns = std::move(statics),
-                             .fit_mask = std::move(fit_mask)};
+                             .fit_mask = std::move(fit_mask),
+                             .numbers = {.decimal = std::move(decimal),
+                                         .thousands = std::move(thousands),
+                                         .na_values = std::move(na_values)}};
   return build(std::move(inputs), std::move(output_dir), std::move(columns), std::move(numeric),
                missing, std::move(target), scaler, scale, std::move(given_scaler),
-               std::move(fit_until), duplicates, sort, dtype, std::move(windows), memory_budget,
-               threads, resume, progress);
+               std::move(fit_until), duplicates, sort, std::move(freq), dtype, std::move(windows),
+               memory_budget, threads, resume, progress);
 }
 
 nb::dict append_series(std::vector<FilePath> inputs, FilePath dir, std::int64_t memory_budget,
@@ -180,8 +187,9 @@ void bind_series(nb::module_& module) {
   module.def("build_series", &build_series, "inputs"_a, "output_dir"_a, "entity"_a,
              "entity_pattern"_a, "time"_a, "time_unit"_a, "features"_a, "numeric"_a, "missing"_a,
              "target"_a, "statics"_a, "scaler"_a, "scale"_a, "given_scaler"_a, "fit_until"_a,
-             "fit_mask"_a, "duplicates"_a, "sort"_a, "dtype"_a, "windows"_a, "memory_budget"_a,
-             "threads"_a, "resume"_a, "progress"_a.none());
+             "fit_mask"_a, "duplicates"_a, "sort"_a, "decimal"_a, "thousands"_a, "na_values"_a,
+             "freq"_a, "dtype"_a, "windows"_a, "memory_budget"_a, "threads"_a, "resume"_a,
+             "progress"_a.none());
   module.def("append_series", &append_series, "inputs"_a, "path"_a, "memory_budget"_a, "threads"_a,
              "progress"_a.none());
   module.def("series_scaler_text", &scaler_text, "path"_a);

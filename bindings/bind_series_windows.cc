@@ -161,8 +161,9 @@ std::shared_ptr<Windows> make_windows(
     std::shared_ptr<series::SeriesRows> rows, std::int64_t window, std::int64_t horizon,
     std::int64_t stride, std::vector<std::int32_t> features, std::vector<std::int32_t> targets,
     std::vector<std::int32_t> future, const Int64Array& entities, std::optional<std::int64_t> from,
-    std::optional<std::int64_t> until, std::int64_t purge, const std::string& dtype,
-    std::vector<std::string> steps, std::vector<std::string> norms) {
+    std::optional<std::int64_t> until, std::int64_t purge, bool splits_at_gaps,
+    std::optional<std::int64_t> max_gap, const std::string& dtype, std::vector<std::string> steps,
+    std::vector<std::string> norms) {
   series::WindowOptions options{.window = window,
                                 .horizon = horizon,
                                 .stride = stride,
@@ -173,6 +174,7 @@ std::shared_ptr<Windows> make_windows(
                                 .from = from,
                                 .until = until,
                                 .purge = purge,
+                                .gaps = {splits_at_gaps, max_gap},
                                 .dtype = dtype_from_name(dtype),
                                 .transforms = {}};
   for (std::size_t i = 0; i < steps.size(); ++i)
@@ -209,6 +211,12 @@ void bind_series_windows(nb::module_& module) {
           },
           "entities"_a, "time"_a)
       .def(
+          "parse_step",
+          [](const series::SeriesRows& r, const std::string& text, const std::string& argument) {
+            return series::step_from_text(text, r.metadata().time_kind, argument);
+          },
+          "text"_a, "argument"_a)
+      .def(
           "parse_time",
           [](const series::SeriesRows& r, const std::string& text, const std::string& argument) {
             return series::time_from_text(text, r.metadata().time_kind, argument);
@@ -217,6 +225,7 @@ void bind_series_windows(nb::module_& module) {
   nb::class_<Windows>(module, "SeriesWindows")
       .def_prop_ro("size", [](const Windows& w) { return w.windows.size(); })
       .def_prop_ro("n_short", [](const Windows& w) { return w.windows.n_short(); })
+      .def_prop_ro("n_gaps", [](const Windows& w) { return w.windows.n_gaps(); })
       .def("copy", &copy_windows, "indices"_a, "threads"_a)
       .def(
           "will_read",
@@ -250,7 +259,8 @@ void bind_series_windows(nb::module_& module) {
       "path"_a, "access"_a);
   module.def("make_series_windows", &make_windows, "rows"_a, "window"_a, "horizon"_a, "stride"_a,
              "features"_a, "targets"_a, "future"_a, "entities"_a, "since"_a.none(),
-             "until"_a.none(), "purge"_a, "dtype"_a, "steps"_a, "norms"_a);
+             "until"_a.none(), "purge"_a, "splits_at_gaps"_a, "max_gap"_a.none(), "dtype"_a,
+             "steps"_a, "norms"_a);
 }
 
 }  // namespace cellfeed::bindings

@@ -11,6 +11,7 @@ from . import _core
 from ._arguments import as_int, as_names, as_row_numbers, as_text
 from ._cells.closed import Closed
 from ._cells.foreign_names import no_such_attribute, not_settable
+from ._cells.genes import report_left_out
 from ._cells.lazy_obs import LazyObs
 from ._cells.name_array import NameArray
 from ._cells.names import Names
@@ -205,6 +206,12 @@ class CellTable:
         """Names of the obs columns of any file."""
         return self._core.obs_names
 
+    def _readable_obs(self) -> list[str]:
+        """Names of the obs columns but those of no readable type, of which it warns."""
+        left_out, text = self._core.unreadable(False)
+        report_left_out(text, stacklevel=3)
+        return [name for name in self.obs_keys() if f"obs/{name}" not in left_out]
+
     def obs_column(self, name: str) -> _core.ObsColumn:
         """One obs column over all files; raises ``NoSuchKeyError`` naming those there are."""
         return self._core.obs_column(as_text("name", name))
@@ -270,6 +277,7 @@ class CellTable:
         """Rows of every obs column of one file as Arrow, the cells' names first as ``_index``."""
         import pyarrow as pa
 
+        report_left_out(self._core.unreadable(False)[1], stacklevel=2)
         n = self._core.store_info(as_int("file", file, 0))["n_cells"]
         begin, end = as_int("begin", begin, 0, n), n if end is None else as_int("end", end, 0, n)
         return pa.table(self._core.read_obs(file, begin, end))
@@ -278,6 +286,7 @@ class CellTable:
         """Gene table of one file as Arrow, the genes' names first as ``_index``."""
         import pyarrow as pa
 
+        report_left_out(self._core.unreadable(True)[1], stacklevel=2)
         return pa.table(self._core.read_var([as_int("file", file, 0)])[0])
 
     def _all_rows(self) -> np.ndarray:

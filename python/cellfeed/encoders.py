@@ -21,6 +21,7 @@ from .errors import (
     InvalidTypeError,
     NoSuchKeyError,
     PrecisionError,
+    UnsupportedError,
 )
 
 if TYPE_CHECKING:
@@ -339,7 +340,7 @@ def encoders_of(cells: CellTable) -> Encoders:
             continue
         try:
             columns[name] = cells.obs_column(name)
-        except PrecisionError:  # numbers that do not load, so no labels
+        except (PrecisionError, UnsupportedError):  # what does not load has no labels
             if name in names:
                 raise
     labels = {name: c.categories for name, c in columns.items() if c.is_categorical}

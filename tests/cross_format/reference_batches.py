@@ -23,11 +23,15 @@ RTOL = 3e-7
 
 TRANSFORMS: dict[str, list[Any]] = {
     "none": [],
-    "normalise": [cf.NormalizeTotal(TARGET_SUM)],
-    "log1p": [cf.Log1p()],
-    "both": [cf.NormalizeTotal(TARGET_SUM), cf.Log1p()],
+    "normalise": [cf.NormalizeTotal(TARGET_SUM, force=True)],
+    "log1p": [cf.Log1p(force=True)],
+    "both": [cf.NormalizeTotal(TARGET_SUM, force=True), cf.Log1p(force=True)],
     "genes": [cf.SelectGenes(SELECTED)],
-    "all": [cf.SelectGenes(SELECTED), cf.NormalizeTotal(TARGET_SUM), cf.Log1p()],
+    "all": [
+        cf.SelectGenes(SELECTED),
+        cf.NormalizeTotal(TARGET_SUM, force=True),
+        cf.Log1p(force=True),
+    ],
     "function": [],
 }
 # Those that leave every value as it is stored.

@@ -114,7 +114,7 @@ def test_layers_and_obsm_are_of_the_same_rows(tables, name, output):
     cells, sharing = tables.open(name, **FURTHER), Sharing(60, 1)
     loader = cf.Loader(
         cells, STRATEGIES["blocks"].make({}, 1), output=output,
-        transforms=[cf.NormalizeTotal(), cf.SelectGenes(SELECTED)], **sharing.options(),
+        transforms=[cf.NormalizeTotal(force=True), cf.SelectGenes(SELECTED)], **sharing.options(),
     )  # fmt: skip
     half = transformed("counts", "genes") / 2
     for batch, plan in zip(loader, planned("blocks", sharing), strict=True):
@@ -127,7 +127,7 @@ def test_layers_and_obsm_are_of_the_same_rows(tables, name, output):
 def test_a_layer_as_x_is_transformed_as_x_is(tables, name):
     """Half of everything, and so the same once it is normalised."""
     cells = tables.open(name, layer="half", layers=["X"])
-    batch = cells.read(ROWS, transforms=[cf.NormalizeTotal(1e4), cf.Log1p()])
+    batch = cells.read(ROWS, transforms=[cf.NormalizeTotal(1e4, force=True), cf.Log1p(force=True)])
     found = contents_of(batch)
     wanted = expected_of(name, plan_of(ROWS), x=transformed("counts", "both"))
     assert_holds(found, wanted, rtol=RTOL)
@@ -145,7 +145,9 @@ def test_obs_alone_comes_without_counts(tables, name):
 @pytest.mark.parametrize("name", FORMATS)
 def test_library_sizes_are_of_all_genes_where_few_are_opened(tables, name, dtype):
     cells = tables.open(name, genes=SELECTED)
-    batch = cells.read(ROWS, dtype=dtype, transforms=[cf.NormalizeTotal(1e4), cf.Log1p()])
+    batch = cells.read(
+        ROWS, dtype=dtype, transforms=[cf.NormalizeTotal(1e4, force=True), cf.Log1p(force=True)]
+    )
     x = transformed("counts", "all")
     wanted = expected_of(name, plan_of(ROWS), x=x)
     wanted["values"] = x[ROWS].data.astype(dtype)
@@ -250,7 +252,7 @@ def test_odd_floats_stored_zeros_and_repeated_entries(tables, name):
     x = read[rows].toarray().astype(np.float64)
     totals = x.sum(axis=1, keepdims=True)
     wanted = x * (1e4 / np.where(totals == 0, 1e4, totals))
-    found = cells.read(rows, transforms=[cf.NormalizeTotal(1e4)], output="dense").x
+    found = cells.read(rows, transforms=[cf.NormalizeTotal(1e4, force=True)], output="dense").x
     np.testing.assert_allclose(found, wanted, rtol=RTOL)
 
 

@@ -1,5 +1,6 @@
 """Files that are damaged, odd or not what they say: an error says what, where and what to do."""
 
+import gzip
 import os
 import pathlib
 import shutil
@@ -92,6 +93,62 @@ def test_a_git_lfs_pointer(tmp_path):
         "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 3294856\n"
     )
     assert_refused(tmp_path / "a.h5ad", "git lfs pull")
+
+
+def loom(path):
+    with h5py.File(path, "w") as file:
+        file["matrix"] = np.ones((4, 3))
+        file["row_attrs/Gene"], file["col_attrs/CellID"] = np.arange(4), np.arange(3)
+        file["layers/spliced"] = np.ones((4, 3))
+
+
+def molecules(path):
+    with h5py.File(path, "w") as file:
+        for name in ["barcode_idx", "umi", "count", "feature_idx", "gem_group"]:
+            file[name] = np.arange(3)
+        file["barcodes"] = np.array([b"AAA", b"CCC", b"GGG"])
+
+
+def soma(path):
+    path.mkdir()
+    (path / "__tiledb_group.tdb").touch()
+
+
+def mudata(path):
+    with h5py.File(path, "w") as file:
+        for name in ["mod/rna", "mod/prot", "obs", "var"]:
+            file.create_group(name).attrs["encoding-type"] = "dataframe"
+
+
+OTHERS = {
+    "a.h5mu": (mudata, "MuData", "mod/prot, mod/rna", "write_h5ad"),
+    "a.loom": (loom, "loom file", "read_loom"),
+    "molecule_info.h5": (molecules, "molecule_info.h5", "filtered_feature_bc_matrix.h5"),
+    "soma": (soma, "TileDB-SOMA", "to_h5ad"),
+    "a.h5ad.gz": (lambda path: path.write_bytes(gzip.compress(b"x" * 1000)), "gzip", "gunzip"),
+    "a.h5.gz": (lambda path: path.write_bytes(gzip.compress(b"")), "gzip", "gunzip"),
+    "a.parquet": (lambda path: path.write_bytes(gzip.compress(b"PAR1")), "gzip", "gunzip"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_of_other_kinds_are_named(tmp_path, name):
+    write, *words = OTHERS[name]
+    write(tmp_path / name)
+    assert_refused(tmp_path / name, *words, kind=cf.errors.UnsupportedError)
+    if name == "a.loom":
+        assert_refused(tmp_path / name, *words, look=lambda p: cf.open(p, layer="spliced"))
+
+
+def test_no_file_of_an_unreadable_kind_is_proposed(tmp_path):
+    for name in ["x.rds", "x.h5ad.gz"]:
+        (tmp_path / name).touch()
+    with pytest.raises(FileNotFoundError) as caught:
+        cf.open(tmp_path / "x.h5ad")
+    assert "did you mean" not in str(caught.value)
+    (tmp_path / "x.h5").touch()
+    with pytest.raises(FileNotFoundError, match=r"did you mean 'x\.h5'"):
+        cf.open(tmp_path / "x.h5ad")
 
 
 def test_an_empty_directory_is_not_a_shard_directory(tmp_path):

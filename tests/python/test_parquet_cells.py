@@ -530,6 +530,11 @@ def test_empty_files_and_files_without_rows(tmp_path):
         ({"genes": [[1, 2]], "length": [2]}, "InvalidArgumentError", "values_column"),
         ({"genes": [[1.5]], "values": [[1.0]]}, "InvalidArgumentError", "lists of gene ids"),
         ({"genes": [[1]], "values": [["a"]]}, "InvalidArgumentError", "values_column"),
+        ({"X": [[0.5, 0.0]], "label": [3]}, "UnsupportedError", "'X' holds lists.*Merlin"),
+        (
+            {"X": pa.array([[1, 0]], pa.list_(pa.int32(), 2)), "age": [3.5], "kind": ["a"]},
+            "UnsupportedError", "'X' holds lists.*Merlin",
+        ),
     ],
 )  # fmt: skip
 def test_tables_that_are_none_of_cells(tmp_path, columns, kind, message):

@@ -178,6 +178,6 @@ def test_metadata_of_another_version_or_without_a_key_is_refused(tmp_path):
         write(rest.replace(b'"' + key + b'"', b'"other"'))
         with pytest.raises(errors.CorruptDataError, match=key.decode()):
             SeriesDataset(tmp_path / "out", window=3)
-    write(rest.replace(b'"version": 2', b'"version": 1'))
-    with pytest.raises(errors.UnsupportedError, match="of version 1, and this cellfeed reads 2"):
+    write(rest.replace(b'"version": 3', b'"version": 2'))
+    with pytest.raises(errors.UnsupportedError, match="of version 2, and this cellfeed reads 3"):
         SeriesDataset(tmp_path / "out", window=3)

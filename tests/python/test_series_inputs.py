@@ -388,3 +388,64 @@ def test_one_column_may_have_any_name(tmp_path, name, column):
 
 def built_until(path, out, bound):
     return build_series(path, out, time="t", fit_until=bound)
+
+
+def test_checksums_of_parquet_pages_are_compared(tmp_path):
+    path = tmp_path / "in.parquet"
+    values = np.arange(1000.0) + 0.5
+    pq.write_table(pa.table({"t": range(1000), "v": values}), path, compression="none",
+                   use_dictionary=False, write_page_checksum=True)  # fmt: skip
+    whole = path.read_bytes()
+    np.testing.assert_array_equal(built(path, tmp_path / "whole", time="t")[3][:, 0], values)
+    at = whole.index(np.float64(700.5).tobytes())
+    path.write_bytes(whole[:at] + b"\x01" + whole[at + 1 :])
+    with pytest.raises(OSError, match="CRC"):
+        pq.read_table(path, page_checksum_verification=True)
+    with pytest.raises(errors.CorruptDataError, match="CRC checksum"):
+        built(path, tmp_path / "damaged", time="t")
+
+
+def test_a_few_texts_among_numbers_are_named(tmp_path):
+    lines = [
+        f"{i},{i},{'-' if i == 6 else i / 2},{7 if i % 3 else 'x'},{'x' if i % 3 else 7}\n"
+        for i in range(50)
+    ]
+    path = write(tmp_path / "in.csv", "t,u,v,most,few\n" + "".join(lines))
+    with pytest.warns(UserWarning, match="no feature") as caught:
+        result = build_series(path, tmp_path / "out", time="t", scaler=None)
+    assert result.n_features == 1
+    said = [str(warning.message) for warning in caught]
+    assert len(said) == 2 and all(str(path) in text for text in said)
+    assert "'v' is no feature, because line 8 has '-' where 49 of the first 50" in said[0]
+    assert "'most' is no feature, because line 2 has 'x' where 33 of the first 50" in said[1]
+    with pytest.raises(errors.CorruptDataError, match="line 8, column 'v': is no number: '-'"):
+        build_series(path, tmp_path / "named", time="t", features="v")
+
+
+def test_numbers_are_written_as_pandas_is_told(tmp_path):
+    texts = ["1.234,5", "-", "-7,25", "12", "?", "1.000.000", "NA"]
+    path = write(
+        tmp_path / "in.tsv", "t\tv\n" + "".join(f"{i}\t{v}\n" for i, v in enumerate(texts))
+    )
+    options = {"decimal": ",", "thousands": ".", "na_values": ["-", "?"]}
+    read = pd.read_csv(path, sep="\t", **options)
+    values = built(path, tmp_path / "out", time="t", missing="nan", **options)[3]
+    np.testing.assert_array_equal(values[:, 0], read["v"])
+    more = write(tmp_path / "more" / "in.tsv", "t\tv\n7\t2.500,5\n8\t?\n")
+    append_series(more, tmp_path / "out")
+    np.testing.assert_array_equal(stored(tmp_path / "out")[3][-2:, 0], [2500.5, np.nan])
+    for wrong in [{"decimal": ",,"}, {"thousands": "3"}, {"decimal": ",", "thousands": ","}]:
+        with pytest.raises(errors.InvalidArgumentError, match=r"decimal|thousands"):
+            built(path, tmp_path / "wrong", time="t", **wrong)
+
+
+@pytest.mark.parametrize("text", ["%Y-%m", "%Y/%m", "quarters"])
+def test_months_and_quarters_are_times(tmp_path, text):
+    days = pd.date_range("1958-03-01", periods=30, freq="QS" if text == "quarters" else "MS")
+    texts = days.to_period("Q").astype(str) if text == "quarters" else days.strftime(text)
+    frame = pd.DataFrame({"month": texts, "v": np.arange(30.0)})
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    frame.to_parquet(tmp_path / "in.parquet")
+    for suffix in ("csv", "parquet"):
+        times = built(tmp_path / f"in.{suffix}", tmp_path / suffix, time="month")[2]
+        np.testing.assert_array_equal(times, days.to_numpy("datetime64[ns]").view(np.int64))

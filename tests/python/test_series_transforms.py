@@ -1,5 +1,7 @@
 """Transforms of windows against numpy, and predictions undone."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -114,6 +116,44 @@ def test_windows_are_those_of_numpy_and_are_undone(rows, data):
     if transforms:
         np.testing.assert_allclose(ds.inverse(y, index=np.arange(at)), read_y, 1e-7, 1e-7)
         np.testing.assert_allclose(ds.inverse(y[-1], index=at - 1), read_y[-1], 1e-7, 1e-7)
+
+
+def steps_by_pandas(values, kind):
+    """Of each value and the last one before it that is there."""
+    before = pd.Series(values).ffill().shift().to_numpy()
+    return {"differences": values - before, "log_returns": np.log(values / before)}.get(
+        kind, values
+    )
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_missing_values_are_passed_over_and_the_others_come_back(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("missing")
+    values = np.random.default_rng(data.draw(st.integers(0, 999))).normal(100, 5, 20)
+    values[sorted(data.draw(st.sets(st.integers(0, 19), max_size=12)))] = np.nan
+    pd.DataFrame({"t": range(20), "v": values}).to_parquet(folder / "in.parquet")
+    build_series(folder / "in.parquet", folder / "out", time="t", missing="nan", scaler=None,
+                 dtype="float64")  # fmt: skip
+    window, horizon = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 4))
+    for step, norm in itertools.product(
+        [None, Differences, LogReturns], [None, "zscore", "last", "minmax"]
+    ):
+        transforms = [*([step()] if step else []), *([WindowNorm(norm)] if norm else [])]
+        if not transforms:
+            continue
+        ds = SeriesDataset(folder / "out", window, horizon, target="v", dtype="float64",
+                           transforms=transforms)  # fmt: skip
+        _, y = ds.arrays(slice(None))
+        back = ds.inverse(y, index=np.arange(len(ds)))
+        for i in range(len(ds)):
+            read = values[i : i + (step is not None) + window + horizon]
+            stepped = steps_by_pandas(read, step().kind if step else None)
+            is_known = ~np.isnan(read[-horizon:])
+            is_known &= (
+                not norm or not np.isnan(stepped[-horizon - window : -horizon]).all()
+            ) and (not step or not np.isnan(read[:-horizon]).all())
+            np.testing.assert_allclose(back[i], np.where(is_known, read[-horizon:], np.nan), 1e-9)
 
 
 def test_in_the_loader_and_of_constant_windows(rows):

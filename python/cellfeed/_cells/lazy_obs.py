@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 
-from .._arguments import as_names, as_row_numbers, shown, suggestion
+from .._arguments import as_names, as_row_numbers, shown
 from .._row_order import mask_index_of, require_order
-from ..errors import InvalidTypeError, NoSuchKeyError
+from ..errors import InvalidTypeError
 from .indexing import are_names
 
 if TYPE_CHECKING:
@@ -120,8 +120,6 @@ class LazyObs:
         import pandas as pd
 
         if name not in self._columns:
-            if name not in self:
-                raise NoSuchKeyError(f"no obs column {name!r}{suggestion(name, self.keys())}")
             values = as_pandas(self._cells.obs_values(name), self._cells.obs_column(name))
             self._columns[name] = pd.Series(values, index=self.index, name=name)
         return self._columns[name]
@@ -133,8 +131,8 @@ class LazyObs:
 
     @property
     def df(self) -> pd.DataFrame:
-        """All columns, as a frame of its own."""
-        return self._frame(self.keys())
+        """All columns, as a frame of its own; a warning names those that are not readable."""
+        return self._frame(self._cells._readable_obs())
 
     def to_pandas(self) -> pd.DataFrame:
         """As ``df``."""

@@ -10,6 +10,7 @@ from .. import _core
 from .._arguments import shown, suggestion
 from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 from .gene_masks import GeneMasks
+from .genes import report_left_out
 from .joined_var import FILES_AT_ONCE, join_var, var_tables
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Names:
         """The var columns of every gene, each value of the first file that has both."""
         if self._var is None:
             if self._of_all is None:
+                report_left_out(self._core.unreadable(True)[1], stacklevel=3)
                 self._var = join_var(self._core)
             else:
                 genes = self._core.gene_names

@@ -35,6 +35,9 @@ from ._scaler import Scaler
 # A point in time; a whole number where a series has those.
 Time: TypeAlias = str | int | datetime.date | np.datetime64
 
+# From one time to another.
+Step: TypeAlias = str | int | datetime.timedelta | np.timedelta64
+
 SCALERS = ("standard", "minmax", "robust")
 SCALES = ("global", "entity")
 MISSING = ("error", "drop", "ffill", "nan")
@@ -56,9 +59,9 @@ class SeriesResult:
         The series directory.
     n_rows, n_entities, n_features, n_files
         Rows written, entities, features, and files read.
-    n_rows_read, n_dropped, n_merged
-        Rows of the files; those left out for a missing value, and those left out or averaged for
-        a repeated time.
+    n_rows_read, n_dropped, n_merged, n_filled
+        Rows of the files; those left out for a missing value, those left out or averaged for a
+        repeated time, and those that were added for ``freq``.
     n_parts_resumed
         Parts that an earlier, interrupted run had read.
     bytes
@@ -77,6 +80,7 @@ class SeriesResult:
     n_rows_read: int
     n_dropped: int
     n_merged: int
+    n_filled: int
     n_parts_resumed: int
     bytes: int
     warnings: list[str]
@@ -108,6 +112,28 @@ def time_as_text(name: str, value: Time) -> str:
         raise InvalidTypeError(
             f"{name} must be a time: a str, a date, a datetime, a datetime64 or, for series whose "
             f"times are numbers, an int, not {shown(value)}"
+        )
+    return str(value.__index__())
+
+
+def step_as_text(name: str, value: Step) -> str:
+    """A length of time or, of times that are numbers, a number, as the core parses it.
+
+    Parameters
+    ----------
+    name
+        The argument, for messages.
+    value
+        What was given.
+    """
+    if isinstance(value, str):
+        return as_text(name, value)
+    if isinstance(value, (datetime.timedelta, np.timedelta64)):
+        return f"{np.timedelta64(value, 'ns').astype(np.int64)}ns"
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidTypeError(
+            f"{name} must be a length of time (a str such as '3h', a timedelta or a timedelta64) "
+            f"or, for series whose times are numbers, an int, not {shown(value)}"
         )
     return str(value.__index__())
 
@@ -163,6 +189,10 @@ def build_series(
     missing: Missing = "error",
     duplicates: Duplicates = "error",
     sort: bool = True,
+    freq: Step | None = None,
+    decimal: str = ".",
+    thousands: str | None = None,
+    na_values: str | list[str] | None = None,
     dtype: DType = "float32",
     window: int | None = None,
     horizon: int = 1,
@@ -233,6 +263,15 @@ def build_series(
         are dealt with before missing values are.
     sort
         Sort the rows of an entity by time; else a time that decreases is an error.
+    freq
+        The time from row to row: a length of time (``"15min"``, ``"3h"``, ``"7D"``, a timedelta or
+        a timedelta64) or, of times that are numbers, a number. Rows of an entity that are not there
+        are added, without values, for ``missing="ffill"`` or ``"nan"``; with ``"error"`` the first
+        is an error. A row between two steps is an error.
+    decimal, thousands, na_values
+        How CSV files write numbers, as pandas has it: the decimal point, the character between
+        thousands, and texts that stand for missing values beside the usual ones (``NA``, ``NaN``,
+        ``null``, ...). Appended files are read likewise.
     dtype
         ``"float32"`` or ``"float64"``, of the stored values.
     window, horizon, stride
@@ -256,7 +295,8 @@ def build_series(
     LeftOutWarning
         Columns of texts hold numbers, and nobody named them.
     UserWarning
-        A feature's values are all the same. Uploads that a killed build left in a bucket of S3
+        A feature's values are all the same. A column of CSV is no feature because of a few texts
+        among its numbers. Uploads that a killed build left in a bucket of S3
         could not be removed (docs/cloud.md).
 
     Raises
@@ -292,6 +332,10 @@ def build_series(
         fit_until="" if fit_until is None else time_as_text("fit_until", fit_until),
         duplicates=DUPLICATES.index(as_choice("duplicates", duplicates, DUPLICATES)),
         sort=as_bool("sort", sort),
+        freq="" if freq is None else step_as_text("freq", freq),
+        decimal=as_text("decimal", decimal),
+        thousands="" if thousands is None else as_text("thousands", thousands),
+        na_values=[] if na_values is None else as_names("na_values", na_values),
         dtype=value_type,
         windows=windows,
         memory_budget=parse_memory_budget(memory_budget),

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, overload
 import numpy as np
 
 from .. import _core
-from .._arguments import (
-    as_choice,
-    as_function,
-    as_int,
-    as_row_numbers,
-)
+from .._arguments import as_choice, as_function, as_int, as_row_numbers
 from .._options import DType, Names, Path, RowAccess, Rows
 from ..errors import InvalidArgumentError, InvalidTypeError
 from ._build import Time
+from ._pairs import WindowPair, one_of
 from ._scaler import Scaler
 from ._split import split_by_entity, split_by_time
 from ._transforms import WindowTransform
-from ._windows import Arrays, Between, Inputs, SeriesWindows, WindowKeywords, window_number
+from ._windows import (
+    Arrays,
+    Between,
+    Inputs,
+    MaxGap,
+    SeriesWindows,
+    WindowKeywords,
+    window_number,
+)
 
 Pair = TypeVar("Pair")
 
@@ -32,13 +36,6 @@ if TYPE_CHECKING:
     MapStyle = Dataset[Pair]
 else:
     MapStyle = Generic  # a map-style data set is what has a length and items
-
-
-class WindowPair(tuple["Inputs", "torch.Tensor"]):
-    """One ``(X, y)`` of a batch that was copied out together."""
-
-    batch: tuple[Inputs, torch.Tensor] | None = None
-    place: int = 0
 
 
 class SeriesDataset(SeriesWindows, MapStyle[Pair]):
@@ -92,12 +89,19 @@ class SeriesDataset(SeriesWindows, MapStyle[Pair]):
         ``"direct"``: they are read past it, many at once, and again each time: for rows that take
         more memory than there is; of a local disk only. ``"auto"``: direct where all rows together
         take more than is available when the data set is made, and the disk can.
+    max_gap
+        No window crosses a longer step between two times: a length of time (``"3h"``, a timedelta
+        or a timedelta64) or, of series whose times are numbers, a number. ``"auto"``: more than
+        three times the usual step of the entity, which is the longest but for one step in twenty
+        (and one of few); so weekends are no gaps of trading days. ``None``: any step will do.
 
     Attributes
     ----------
     n_short
         Entities that are too short for any window.
-    window, horizon, stride, features, target, future, static, access
+    n_gaps
+        Gaps that no window crosses.
+    window, horizon, stride, features, target, future, static, access, max_gap
         As given, or by default.
 
     Warns
@@ -168,10 +172,11 @@ class SeriesDataset(SeriesWindows, MapStyle[Pair]):
         future: Names | None = None,
         static: Names | None = None,
         access: RowAccess = "auto",
+        max_gap: MaxGap = "auto",
     ) -> None:
         super().__init__(
             path, window, horizon, stride, target, features, entities, between, dtype, transforms,
-            future, static, access,
+            future, static, access, max_gap,
         )  # fmt: skip
         self.transform = as_function("transform", transform)
 
@@ -389,8 +394,3 @@ class SeriesDataset(SeriesWindows, MapStyle[Pair]):
                 + (f" with a purge of {part._purge}" if part._purge else "")
             )
         return part
-
-
-def one_of(x: Inputs, place: int) -> Inputs:
-    """The inputs of one window of a batch's."""
-    return {name: part[place] for name, part in x.items()} if isinstance(x, dict) else x[place]

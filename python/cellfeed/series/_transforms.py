@@ -65,7 +65,7 @@ class WindowNorm(WindowTransform):
 class Differences(WindowTransform):
     """Each value less the one before it; of the first row of ``X``, less that of the row before.
 
-    A window therefore takes one row more.
+    The one before is the last that is not missing. A window therefore takes one row more.
 
     Parameters
     ----------
@@ -82,8 +82,9 @@ class Differences(WindowTransform):
 class LogReturns(WindowTransform):
     """``log(v[i] / v[i - 1])`` of the values as they were read, before the scaler.
 
-    A window takes one row more. Values are known to the precision of the stored dtype: one that is
-    not above 0, or that cannot be told from 0, is a :class:`PrecisionError`.
+    Missing values are passed over, as by :class:`Differences`. A window takes one row more. Values
+    are known to the precision of the stored dtype: one that is not above 0, or that cannot be told
+    from 0, is a :class:`PrecisionError`.
 
     Parameters
     ----------

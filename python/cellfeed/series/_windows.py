@@ -30,7 +30,7 @@ from ..errors import (
     NoSuchKeyError,
     OutOfRangeError,
 )
-from ._build import FLOATS, Time, time_as_text
+from ._build import FLOATS, Step, Time, step_as_text, time_as_text
 from ._statics import StaticColumns, WindowLabels
 from ._transforms import WindowTransform, steps_and_norms
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 Arrays: TypeAlias = np.ndarray | dict[str, np.ndarray]
 Inputs: TypeAlias = "torch.Tensor | dict[str, torch.Tensor]"
 Between: TypeAlias = tuple[Time | None, Time | None]
+# The longest step between two rows of a window; "auto", or None for any.
+MaxGap: TypeAlias = Step | None
 
 
 class WindowKeywords(TypedDict, total=False):
@@ -54,6 +56,7 @@ class WindowKeywords(TypedDict, total=False):
     dtype: DType
     transforms: Sequence[WindowTransform]
     access: RowAccess
+    max_gap: MaxGap
 
 
 class SeriesWindows:
@@ -77,6 +80,7 @@ class SeriesWindows:
         future: Names | None,
         static: Names | None,
         access: RowAccess,
+        max_gap: MaxGap,
     ) -> None:
         name = as_path("path", path)
         self.path = absolute(name)
@@ -102,6 +106,8 @@ class SeriesWindows:
             self._steps, self._norms = [], []
         self._entities = self._entity_numbers(entities)
         self._between = self._bounds(between)
+        self.max_gap = max_gap
+        self._gap_rule = self._longest_step(max_gap)
         self._purge = 0
         self.static = [] if static is None else self._known_static(static)
         self._open()
@@ -173,6 +179,14 @@ class SeriesWindows:
             raise InvalidArgumentError(f"between must rise: {shown(between)}")
         return first, end
 
+    def _longest_step(self, max_gap: MaxGap) -> tuple[bool, int | None]:
+        """Whether gaps split the rows, and which steps are gaps: None for the usual rule."""
+        if max_gap is None or (isinstance(max_gap, str) and max_gap == "auto"):
+            return max_gap is not None, None
+        if self._about["time_kind"] == "row":
+            raise InvalidArgumentError("max_gap is of times, and this series has none")
+        return True, int(self._rows.parse_step(step_as_text("max_gap", max_gap), "max_gap"))
+
     def _time(self, argument: str, value: Time) -> int:
         return int(self._rows.parse_time(time_as_text(argument, value), argument))
 
@@ -190,11 +204,12 @@ class SeriesWindows:
             self._between[0],
             self._between[1],
             self._purge,
+            *self._gap_rule,
             self.dtype,
             self._steps,
             self._norms,
         )
-        self.n_short = self._windows.n_short
+        self.n_short, self.n_gaps = self._windows.n_short, self._windows.n_gaps
         if not hasattr(self, "_statics"):
             stored = dict(zip(self._about["static"], self._rows.statics(), strict=True))
             self._statics = StaticColumns(
@@ -207,15 +222,19 @@ class SeriesWindows:
             raise InvalidArgumentError(
                 f"no entity has the {rows} of a window"
                 + ("" if self._between == (None, None) else f" between {self._between_text()}")
+                + self._without_gap_text()
                 + "; take a shorter window or horizon"
             )
         if self.n_short and self._between == (None, None):
             warnings.warn(
                 f"{self.n_short} of {len(self._entities)} entities have less than the {rows} of a "
-                "window, and give none",
+                f"window{self._without_gap_text()}, and give none",
                 UserWarning,
                 stacklevel=4,
             )
+
+    def _without_gap_text(self) -> str:
+        return " without a gap (max_gap)" if self.n_gaps else ""
 
     def _between_text(self) -> str:
         first, end = (
@@ -354,6 +373,7 @@ class SeriesWindows:
             self._about["fingerprint"], self._about["n_rows"], self.window, self.horizon,
             self.stride, self.features, self.target, self._between, self._purge,
             self._entities.tobytes(), self._steps, self._norms, self.future, self.static,
+            self._gap_rule,
         )  # fmt: skip
 
 

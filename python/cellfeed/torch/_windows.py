@@ -14,7 +14,7 @@ from ._on_device import TensorsOnDevice
 
 if TYPE_CHECKING:
     from ..series._batch import SeriesBatch
-    from ..series._dataset import WindowPair
+    from ..series._pairs import WindowPair
 
 
 class SeriesTensors(TensorsOnDevice):

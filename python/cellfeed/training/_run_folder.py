@@ -102,8 +102,8 @@ class RunFolder:
         )
         if not is_own:
             self._require_empty()
+        self._refuse_links()
         try:
-            self._refuse_links()
             self.last.parent.mkdir(parents=True, exist_ok=True)
             lock = self._open_lock()
         except OSError as error:

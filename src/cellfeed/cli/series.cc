@@ -12,13 +12,12 @@
 #include "cellfeed/cli/json_line.h"
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
+#include "cellfeed/cli/series_verify.h"
 #include "cellfeed/cli/verbs.h"
 #include "cellfeed/convert/result_text.h"
-#include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/series/append.h"
 #include "cellfeed/series/build.h"
 #include "cellfeed/series/metadata.h"
-#include "cellfeed/series/verify.h"
 
 namespace cellfeed::cli {
 namespace {
@@ -40,6 +39,8 @@ std::string result_text(const series::BuildOptions& options, const series::Build
     text += fmt::format("{} rows with missing values were left out\n", grouped(r.n_dropped));
   if (r.n_merged > 0)
     text += fmt::format("{} rows of repeated times were merged or left out\n", grouped(r.n_merged));
+  if (r.n_filled > 0)
+    text += fmt::format("{} rows that are not there were added\n", grouped(r.n_filled));
   text += convert::removed_uploads_text(r.n_uploads_removed);
   for (const std::string& warning : r.warnings) text += "warning: " + warning + "\n";
   if (r.n_parts_resumed > 0)
@@ -73,6 +74,7 @@ int run_build(Session& session, BuildArguments& arguments) {
                      {"n_rows_read", r.n_rows_read},
                      {"n_dropped", r.n_dropped},
                      {"n_merged", r.n_merged},
+                     {"n_filled", r.n_filled},
                      {"n_parts", r.n_parts},
                      {"n_parts_resumed", r.n_parts_resumed},
                      {"bytes", r.bytes},
@@ -118,6 +120,17 @@ void add_column_options(CLI::App& verb, series::BuildOptions& options) {
           "Columns of one value an entity (sector, place), with commas: kept beside the rows")
       ->delimiter(',')
       ->type_name("COLUMN");
+  verb.add_option("--na-values", columns.numbers.na_values,
+                  "Of text files: texts that stand for missing values, with commas, beside NA, NaN "
+                  "and their like")
+      ->delimiter(',')
+      ->type_name("TEXT");
+  verb.add_option("--decimal", columns.numbers.decimal,
+                  "Of text files: the decimal point [default: .]")
+      ->type_name("CHARACTER");
+  verb.add_option("--thousands", columns.numbers.thousands,
+                  "Of text files: the character between thousands [default: none]")
+      ->type_name("CHARACTER");
   verb.add_option("--target", options.target, "Features to predict where a reader names none")
       ->delimiter(',')
       ->type_name("COLUMN");
@@ -148,6 +161,10 @@ void add_value_options(CLI::App& verb, BuildArguments& arguments) {
                   "Rows of one entity and time: error, first, last or mean [default: error]")
       ->check(one_of({"error", "first", "last", "mean"}))
       ->type_name("POLICY");
+  verb.add_option("--freq", options.freq,
+                  "Time from row to row (15min, 3h, 7D, or a number): rows that are not there are "
+                  "added, with missing values")
+      ->type_name("STEP");
   verb.add_flag("--keep-order", arguments.keep_order,
                 "Refuse rows whose times decrease instead of sorting them");
   verb.add_option("--dtype", arguments.dtype, "float32 or float64 [default: float32]")
@@ -276,6 +293,7 @@ int run_series_info(Session& session, const std::string& dir) {
   const std::string from = series::time_text(first, m.time_kind);
   const std::string to = series::time_text(last, m.time_kind);
   const std::string scaler(series::scaler_kind_name(m.scaler));
+  const std::int64_t n_gaps = std::ssize(entities.all_gaps);
   if (session.json) {
     print(json_line({{"path", dir},
                      {"n_rows", m.n_rows},
@@ -288,6 +306,7 @@ int run_series_info(Session& session, const std::string& dir) {
                      {"time", series::time_kind_name(m.time_kind)},
                      {"first_time", from},
                      {"last_time", to},
+                     {"n_gaps", n_gaps},
                      {"scaler", scaler},
                      {"scale", series::scale_of_name(m.scale)},
                      {"fit_until", m.fit_until ? Json(*m.fit_until) : Json()},
@@ -313,6 +332,10 @@ int run_series_info(Session& session, const std::string& dir) {
                             (m.fit_mask ? ", of rows that '" + *m.fit_mask + "' marks" : ""));
   text +=
       fmt::format("\n  time        {} to {} ({})\n", from, to, series::time_kind_name(m.time_kind));
+  if (n_gaps > 0)
+    text +=
+        fmt::format("  gaps        {} of more than three usual steps, which windows do not cross\n",
+                    grouped(n_gaps));
   text +=
       fmt::format("  policies    missing {} ({} rows left out), duplicates {} ({} rows merged)\n",
                   m.missing, grouped(m.n_dropped), m.duplicates, grouped(m.n_merged));
@@ -327,56 +350,6 @@ void add_series_info(CLI::App& series, Session& session) {
   add_output_options(verb, session);
   verb.callback([&session, dir] {
     session.run = [&session, dir] { return run_series_info(session, *dir); };
-  });
-}
-
-struct SeriesVerifyArguments {
-  std::string dir;
-  int threads = 0;
-};
-
-int run_series_verify(Session& session, const SeriesVerifyArguments& arguments) {
-  exec::ThreadPool pool(exec::checked_thread_count(arguments.threads));
-  std::vector<series::SeriesDamage> damages;
-  std::int64_t bytes = 0;
-  {
-    ProgressLine line(session.quiet, "bytes");
-    const exec::ProgressMeter clock({}, "verifying", 0);
-    damages =
-        series::verify_series(arguments.dir, pool, [&](std::int64_t done, std::int64_t total) {
-          exec::throw_if_stopped();
-          bytes = total;
-          const double seconds = clock.seconds();
-          line.show(
-              {"verifying", done, total, seconds > 0 ? static_cast<double>(done) / seconds : 0});
-        });
-  }
-  Json json = {{"path", arguments.dir}, {"ok", damages.empty()}, {"bytes", bytes}};
-  json["damages"] = Json::array();
-  std::string text;
-  for (const auto& d : damages) {
-    json["damages"].push_back(
-        Json{{"file", d.file}, {"begin", d.begin}, {"end", d.end}, {"what", d.what}});
-    text += fmt::format("damaged: {}, bytes {} to {}: {}\n", d.file, d.begin, d.end, d.what);
-  }
-  if (damages.empty()) text = fmt::format("every byte is as written: {}\n", arguments.dir);
-  print(session.json ? json_line(json) : text);
-  if (damages.empty()) return 0;
-  if (!session.json)
-    std::fprintf(stderr, "cellfeed: error: %s: %zu damaged %s; build the series again\n",
-                 arguments.dir.c_str(), damages.size(), damages.size() == 1 ? "place" : "places");
-  return 1;
-}
-
-void add_series_verify(CLI::App& series, Session& session) {
-  auto arguments = std::make_shared<SeriesVerifyArguments>();
-  CLI::App& verb = *series.add_subcommand(
-      "verify", "Check every byte of a series directory; exit code 1 when any is damaged");
-  verb.add_option("dir", arguments->dir, "A series directory")->required()->type_name("DIR");
-  add_threads_option(verb, arguments->threads, "Threads that read");
-  add_output_options(verb, session);
-  verb.callback([&session, arguments] {
-    session.run = [&session, arguments] { return run_series_verify(session, *arguments); };
   });
 }
 

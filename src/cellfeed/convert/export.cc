@@ -17,6 +17,7 @@
 #include "cellfeed/convert/inputs/matrix_sources.h"
 #include "cellfeed/convert/inputs/row_reader.h"
 #include "cellfeed/convert/inputs/sources.h"
+#include "cellfeed/convert/inputs/unreadable_columns.h"
 #include "cellfeed/convert/ordered_pipeline.h"
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/format/shard/genes_file.h"
@@ -270,6 +271,7 @@ ExportResult Export::run() {
   ExportResult result;
   // Of an open collection it was said when it was opened.
   if (!options_.cells) result.left_out_text = sources_.left_out_text();
+  add_sentence(result.left_out_text, unreadable_text(sources_));
   add_sentence(result.left_out_text, carry_annotations(output));
   result.nnz = output.nnz_written();
   result.bytes = output.finish(*var);

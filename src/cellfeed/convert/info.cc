@@ -12,7 +12,9 @@
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/gene_keys.h"
+#include "cellfeed/collection/left_out.h"
 #include "cellfeed/convert/cache/row_cache.h"
+#include "cellfeed/convert/inputs/carried_annotations.h"
 #include "cellfeed/convert/inputs/table_union.h"
 #include "cellfeed/convert/matrix_uses.h"
 #include "cellfeed/format/row_store.h"
@@ -249,6 +251,12 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
   description.format = first.format;
   description.layer = first.layer;
   description.left_out = first.left_out;
+  const auto store = [&](std::int64_t s) -> const format::RowStore& {
+    return *stores[static_cast<std::size_t>(s)];
+  };
+  add_sentence(
+      description.left_out,
+      collection::find_unreadable(std::ssize(stores), store, collection::read_no_obs).text);
   description.columns = first.columns;
   description.layout = first.layer == format::kNoLayer ? "obs alone"
                        : !description.storage.empty()  ? "not by rows"

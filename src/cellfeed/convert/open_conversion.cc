@@ -11,6 +11,7 @@
 #include "cellfeed/convert/conversion_plan.h"
 #include "cellfeed/convert/gene_order.h"
 #include "cellfeed/convert/inputs/carried_annotations.h"
+#include "cellfeed/convert/inputs/unreadable_columns.h"
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/format/shard/genes_file.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"
@@ -309,6 +310,7 @@ ConvertResult OpenConversion::result_of(const shard::Manifest& manifest) const {
   result.absent_genes_text = sources_.absent_genes_text();
   // Of an open collection it was said when it was opened.
   if (!options_.cells) result.left_out_text = sources_.left_out_text();
+  add_sentence(result.left_out_text, unreadable_text(sources_));
   add_sentence(result.left_out_text, left_out_text_);
   result.filter_warnings = filter_warnings_;
   result.n_genes_left_out = encoder_.n_genes_left_out();

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "cellfeed/base/error.h"
@@ -140,13 +143,40 @@ std::shared_ptr<arrow::Array> read_integers(const Column& column, std::int64_t b
   }
 }
 
+// The bytes that mean FALSE, TRUE and, as R writes it, NA.
+struct Logicals {
+  std::byte no{}, yes{};
+  std::optional<std::byte> missing{};
+};
+
+// Of an enumeration of one byte that has these names alone.
+std::optional<Logicals> logicals_of(const hdf5::Datatype& type) {
+  if (type.type_class != TypeClass::kEnumerated || type.size != 1) return std::nullopt;
+  std::map<std::string_view, std::byte> values;
+  for (std::size_t i = 0; i < type.enum_names.size(); ++i)
+    values[type.enum_names[i]] = type.enum_values[i];
+  if (!values.contains("FALSE") || !values.contains("TRUE")) return std::nullopt;
+  Logicals found{.no = values["FALSE"], .yes = values["TRUE"]};
+  if (values.contains("NA")) found.missing = values["NA"];
+  const bool has_others = values.size() != (found.missing ? 3U : 2U);
+  return has_others ? std::nullopt : std::optional(found);
+}
+
 std::shared_ptr<arrow::Array> read_booleans(const Column& column, std::int64_t begin,
                                             std::int64_t end) {
-  std::vector<std::uint8_t> flags;
-  flags.reserve(static_cast<std::size_t>(end - begin));
-  for (const std::byte byte : read_bytes(column, begin, end)) flags.push_back(byte != std::byte{0});
+  const auto logicals = logicals_of(column.stored.type);
   arrow::BooleanBuilder builder;
-  check_arrow(builder.AppendValues(flags.data(), end - begin));
+  check_arrow(builder.Reserve(end - begin));
+  for (const std::byte byte : read_bytes(column, begin, end)) {
+    if (byte == logicals->missing)
+      builder.UnsafeAppendNull();
+    else if (byte == logicals->no || byte == logicals->yes)
+      builder.UnsafeAppend(byte == logicals->yes);
+    else
+      throw_error(ErrorKind::kCorruptData, column.path(),
+                  "a value is neither true nor false: '{}', row {}: {}", column.stored.name,
+                  begin + builder.length(), static_cast<int>(byte));
+  }
   std::shared_ptr<arrow::Array> array;
   check_arrow(builder.Finish(&array));
   return array;
@@ -177,7 +207,7 @@ std::shared_ptr<arrow::Array> read_typed(const Column& column, std::int64_t begi
                                          std::int64_t end) {
   const hdf5::Datatype& type = column.stored.type;
   if (hdf5::holds_texts(type)) return read_strings(column, begin, end);
-  if (type.is_boolean()) return read_booleans(column, begin, end);
+  if (logicals_of(type)) return read_booleans(column, begin, end);
   if (!type.is_standard) return nullptr;
   if (type.type_class == TypeClass::kFixedPoint) return read_integers(column, begin, end);
   if (type.type_class != TypeClass::kFloatingPoint) return nullptr;

@@ -117,6 +117,14 @@ Stores open_matrix_market(GivenPath& given) {
   return one_store(tenx::open_mtx(given.path(), given.options_of_any_matrix()));
 }
 
+bool is_soma(GivenPath& given) { return given.has_any({"__tiledb_group.tdb", "__schema"}); }
+[[noreturn]] Stores refuse_soma(GivenPath& given) {
+  throw Error(ErrorKind::kUnsupported,
+              "is a TileDB-SOMA experiment, which cannot be read: write it as .h5ad "
+              "(tiledbsoma.io.to_h5ad)",
+              given.path());
+}
+
 bool is_any_directory(GivenPath& given) { return given.is_directory(); }
 [[noreturn]] Stores refuse_directory(GivenPath& given) {
   throw Error(
@@ -163,6 +171,7 @@ constexpr KnownFormat kFormats[] = {
     {is_shards, open_shards, matrices_of_shards},
     {is_zarr, open_zarr, matrices_of_zarr},
     {.recognises = is_matrix_market, .open = open_matrix_market, .has_feature_types = true},
+    {is_soma, refuse_soma},
     {is_any_directory, refuse_directory},
     {.recognises = is_parquet, .open = open_parquet_table, .has_tables = true},
     {.recognises = is_tenx, .open = open_tenx, .has_feature_types = true, .has_genomes = true},
@@ -204,6 +213,14 @@ void refuse_tenx_options(const KnownFormat& format, const GivenPath& given) {
                 "feature_type is for 10x files, which this is not: leave it out");
 }
 
+// Of a file that is there for one that is not: folders, and files of the same or a readable kind.
+bool may_be_meant(const fs::path& name, const fs::path& wanted) {
+  constexpr std::array<std::string_view, 6> kReadable{"",      ".h5ad",    ".h5",
+                                                      ".zarr", ".parquet", ".mtx"};
+  const std::string suffix = name.extension().string();
+  return suffix == wanted.extension() || std::ranges::find(kReadable, suffix) != kReadable.end();
+}
+
 [[noreturn]] void throw_missing(const std::string& path) {
   if (path.starts_with("http://") || path.starts_with("https://"))
     throw Error(ErrorKind::kNotFound,
@@ -214,6 +231,7 @@ void refuse_tenx_options(const KnownFormat& format, const GivenPath& given) {
   std::vector<std::string> names, stems;  // an extension in common makes no two names alike
   const std::string folder = wanted.has_parent_path() ? wanted.parent_path().string() : ".";
   if (io::is_directory(folder)) names = io::Directory(folder).names();
+  std::erase_if(names, [&](const std::string& name) { return !may_be_meant(name, wanted); });
   for (const std::string& name : names) stems.push_back(fs::path(name).stem().string());
   const std::string stem = nearest_name(wanted.stem().string(), stems);
   const auto place = std::find(stems.begin(), stems.end(), stem) - stems.begin();

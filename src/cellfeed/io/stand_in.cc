@@ -14,6 +14,10 @@ void refuse_stand_in(std::string_view begin, const std::string& path) {
     throw Error(ErrorKind::kCorruptData,
                 "this is a Git LFS pointer, not the data; run `git lfs pull` in its repository",
                 path);
+  if (begin.starts_with("\x1f\x8b"))
+    throw Error(ErrorKind::kUnsupported,
+                "is compressed as a whole, by gzip: unpack it (gunzip) and open what that gives",
+                path);
   begin.remove_prefix(std::min(begin.find_first_not_of("\xEF\xBB\xBF \t\r\n"), begin.size()));
   const std::string start = lower(begin);
   if (start.starts_with("<!doctype html") || start.starts_with("<html"))

@@ -76,7 +76,7 @@ class Append {
   // Of each entity that was read: its rows in the directory, and their times.
   struct Added {
     Extent extent;
-    std::int64_t first_time = 0, last_time = 0;
+    EntityTimes times;
   };
   std::vector<Added> added_;
   std::optional<Drift> drift_;
@@ -99,7 +99,8 @@ void Append::open() {
   policy_ = {.sort = metadata_.sort,
              .duplicates = duplicates_from_name(metadata_.duplicates),
              .missing = missing_from_name(metadata_.missing),
-             .kind = metadata_.time_kind};
+             .kind = metadata_.time_kind,
+             .freq = metadata_.freq};
   metadata_.columns.missing = policy_.missing;
   if (scaler_.fit_until)
     fit_until_ = kept_time_from_text(*scaler_.fit_until, metadata_.time_kind, "fit_until");
@@ -162,23 +163,16 @@ void Append::number_entities() {
 RowsBefore Append::rows_before(std::int64_t spilled) const {
   const std::int64_t entity = numbers_[static_cast<std::size_t>(spilled)];
   if (!is_known(entity)) return {};
-  RowsBefore before{before_->entities().n_rows(entity), {}};
+  RowsBefore before{.n_rows = before_->entities().n_rows(entity),
+                    .last_time = before_->entities().last_times[static_cast<std::size_t>(entity)],
+                    .usual_step = before_->entities().steps[static_cast<std::size_t>(entity)]};
   if (before.n_rows == 0 || policy_.missing != Missing::kFfill) return before;
   const std::int64_t row = before_->stretch(entity, before.n_rows - 1).row;
-  const Extent last{row, row + 1};
-  const RowBytes stored = before_->values({&last, 1});
-  const std::byte* const bytes = stored.row(row);
-  for (std::size_t f = 0; f < metadata_.features.size(); ++f) {
-    const std::size_t i = scaler_.first_of(entity) + f;
-    double stored = 0;
-    if (metadata_.dtype == DType::kF32) {
-      float value;
-      std::memcpy(&value, bytes + f * sizeof value, sizeof value);
-      stored = value;
-    } else {
-      std::memcpy(&stored, bytes + f * sizeof stored, sizeof stored);
-    }
-    before.last.push_back(stored * scaler_.scale[i] + scaler_.center[i]);
+  before.last = before_->stored_values(row);
+  std::size_t i = scaler_.first_of(entity);
+  for (double& value : before.last) {
+    value = value * scaler_.scale[i] + scaler_.center[i];
+    ++i;
   }
   return before;
 }
@@ -202,7 +196,7 @@ void Append::add_rows(std::int64_t spilled, const EntitySummary& summary) {
   result_.n_merged += summary.counts.n_merged;
   const Extent extent{metadata_.n_rows, metadata_.n_rows + summary.counts.n_rows};
   metadata_.n_rows = extent.end;
-  added_[s] = {extent, summary.first_time, summary.last_time};
+  added_[s] = {extent, times_of(summary)};
   const bool has_rows = extent.end > extent.begin;
   if (has_rows) refuse_old_rows(entity, summary);
   if (is_known(entity)) {
@@ -260,23 +254,25 @@ void Append::extend_entities() {
     const auto i = static_cast<std::size_t>(e);
     const auto there = entities_.extents(e);
     std::vector<Extent> extents(there.begin(), there.end());
-    std::int64_t first = entities_.first_times[i], last = entities_.last_times[i];
+    EntityTimes times = entities_.times(e);
     if (more[i] && more[i]->extent.end > more[i]->extent.begin) {
-      if (extents.empty()) first = more[i]->first_time;
-      last = more[i]->last_time;
+      const EntityTimes& added = more[i]->times;
+      if (extents.empty()) times.first = added.first;
+      times.last = added.last;
+      times.step = added.step;
+      times.gaps.insert(times.gaps.end(), added.gaps.begin(), added.gaps.end());
       if (!extents.empty() && extents.back().end == more[i]->extent.begin)
         extents.back().end = more[i]->extent.end;
       else
         extents.push_back(more[i]->extent);
     }
-    extended.add(std::move(entities_.names[i]), first, last, extents);
+    extended.add(std::move(entities_.names[i]), times, extents);
   }
   for (std::size_t s = 0; s < numbers_.size(); ++s) {
     if (is_known(numbers_[s])) continue;
     const Added& added = added_[s];
     const bool has_rows = added.extent.end > added.extent.begin;
-    extended.add(rows_->entities()[s], added.first_time, added.last_time,
-                 {&added.extent, has_rows ? 1U : 0U});
+    extended.add(rows_->entities()[s], added.times, {&added.extent, has_rows ? 1U : 0U});
   }
   extended.statics = std::move(entities_.statics);
   entities_ = std::move(extended);
@@ -374,8 +370,10 @@ AppendResult Append::run() {
     throw;
   }
   const exec::StopScope in_any_case({});
-  remove_unnamed_files();
-  kept_->remove();
+  remove_rest(result_.warnings, "append", [&] {
+    remove_unnamed_files();
+    kept_->remove();
+  });
   result_.n_rows = metadata_.n_rows;
   result_.n_entities = metadata_.n_entities;
   for (const SeriesFile& file : metadata_.files) result_.bytes += file.bytes;

@@ -6,7 +6,6 @@
 #include <parquet/column_reader.h>
 #include <parquet/exception.h>
 #include <parquet/file_reader.h>
-#include <parquet/properties.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,6 +18,7 @@
 #include "cellfeed/format/arrow_source.h"
 #include "cellfeed/format/decode_pool.h"
 #include "cellfeed/format/parquet_chunk.h"
+#include "cellfeed/format/parquet_reader.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/series/arrow_values.h"
 #include "cellfeed/series/table.h"
@@ -168,18 +168,10 @@ class ParquetTable : public ArrowTable {
                std::int64_t* n_groups)
       : ArrowTable(path, io::FileAccess::kMap, budget) {
     guarded([&] {
-      parquet::ReaderProperties properties(pool());
-      if (source_->map().empty()) {
-        properties.enable_buffered_stream();
-        properties.set_buffer_size(kStreamBytes);
-      }
-      parquet::ArrowReaderProperties arrow_properties;
-      arrow_properties.set_batch_size(kBatchRows);
-      arrow_properties.set_pre_buffer(false);
-      parquet::arrow::FileReaderBuilder builder;
       file_ = file_to_decode();
-      check(builder.Open(file_, properties));
-      reader_ = value(builder.memory_pool(pool())->properties(arrow_properties)->Build());
+      reader_ = value(format::open_parquet_reader(
+          file_, pool(),
+          {.batch_rows = kBatchRows, .buffer_bytes = source_->map().empty() ? kStreamBytes : 0}));
       std::shared_ptr<arrow::Schema> schema;
       check(reader_->GetSchema(&schema));
       set_columns(*schema);

@@ -37,7 +37,6 @@ class Build {
   void keep_statistics(std::int64_t entity, const std::vector<ColumnStatistics>& columns,
                        std::span<const double> quartiles);
   void refuse_empty_columns(const std::vector<ColumnStatistics>& columns, const std::string& of);
-  std::vector<std::int64_t> write_groups(std::int64_t row_bytes) const;
   void write(const BuildDirectory& target);
   SeriesFile write_checksums(const io::Directory& directory, const PlacedFile& features,
                              const PlacedFile& times);
@@ -67,7 +66,7 @@ class Build {
 void Build::find_features() {
   const std::string& path = inputs_.files()[0];
   const std::int64_t budget = decode_bytes(work_);
-  columns_.features = numeric_features(path, columns_, options_.numeric, budget);
+  columns_.features = numeric_features(path, columns_, options_.numeric, budget, result_.warnings);
   const std::vector<std::string> names = numbers_in_texts(path, columns_, budget);
   if (names.empty()) return;
   result_.left_out = fmt::format(
@@ -96,15 +95,16 @@ void Build::choose_features() {
 std::string Build::plan() const {
   return fmt::format(
       "cellfeed-series 4\nfeatures: {}\ntarget: {}\ntime: {} {}\nentity: {} {}\nscaler: {} {}\n"
-      "fit_until: {}\nfit_mask: {}\nstatic: {}\nmissing: {}\nduplicates: {}\nsort: {}\ndtype: "
+      "fit_until: {}\nfit_mask: {}\nstatic: {}\nnumbers: {}\nmissing: {}\nduplicates: {}\nsort: {} "
+      "{}\ndtype: "
       "{}\nwindow: {} {} {}\n"
       "given scaler: {}\n{}",
       fmt::join(columns_.features, ", "), fmt::join(options_.target, ", "),
       fmt::join(columns_.time, ", "), columns_.time_unit, columns_.entity, columns_.entity_pattern,
       scaler_kind_name(options_.scaler), scale_of_name(options_.scale), options_.fit_until,
-      columns_.fit_mask, fmt::join(columns_.static_columns, ", "), missing_name(columns_.missing),
-      duplicates_name(options_.duplicates), options_.sort, dtype_name(options_.dtype),
-      options_.window, options_.horizon, options_.stride,
+      columns_.fit_mask, fmt::join(columns_.static_columns, ", "), text_of(columns_.numbers),
+      missing_name(columns_.missing), duplicates_name(options_.duplicates), options_.sort,
+      options_.freq, dtype_name(options_.dtype), options_.window, options_.horizon, options_.stride,
       format::shard::checksum_bytes(std::as_bytes(std::span(options_.given_scaler))),
       inputs_.plan());
 }
@@ -120,7 +120,8 @@ void Build::read_inputs(const BuildDirectory& target) {
   policy_ = {.sort = options_.sort,
              .duplicates = options_.duplicates,
              .missing = columns_.missing,
-             .kind = read.kind};
+             .kind = read.kind,
+             .freq = options_.freq.empty() ? 0 : step_from_text(options_.freq, read.kind, "freq")};
   if (!options_.fit_until.empty())
     fit_until_ = time_from_text(options_.fit_until, read.kind, "fit_until");
 }
@@ -163,10 +164,11 @@ void Build::find_statistics() {
   const auto keep = [&](std::int64_t entity, const EntitySummary& summary) {
     const Extent extent{end, end + summary.counts.n_rows};
     end = extent.end;
-    entities_.add(entity_names()[static_cast<std::size_t>(entity)], summary.first_time,
-                  summary.last_time, {&extent, summary.counts.n_rows > 0 ? 1U : 0U});
+    entities_.add(entity_names()[static_cast<std::size_t>(entity)], times_of(summary),
+                  {&extent, summary.counts.n_rows > 0 ? 1U : 0U});
     result_.n_dropped += summary.counts.n_dropped;
     result_.n_merged += summary.counts.n_merged;
+    result_.n_filled += summary.counts.n_filled;
     fit_last_time = std::max(fit_last_time, summary.fit_last_time);
     for (std::size_t c = 0; c < all.size(); ++c) all[c].merge(summary.columns[c]);
     if (is_of_entity) keep_statistics(entity, summary.columns, summary.quartiles);
@@ -232,6 +234,7 @@ SeriesMetadata Build::metadata() const {
           .missing = std::string(missing_name(columns_.missing)),
           .duplicates = std::string(duplicates_name(options_.duplicates)),
           .sort = options_.sort,
+          .freq = policy_.freq,
           .window = options_.window,
           .horizon = options_.horizon,
           .stride = options_.stride,
@@ -246,21 +249,6 @@ SeriesMetadata Build::metadata() const {
           .files = {}};
 }
 
-// Entities that one thread writes one after another: the end of each group of them.
-std::vector<std::int64_t> Build::write_groups(std::int64_t row_bytes) const {
-  const std::int64_t enough = std::clamp(result_.n_rows * row_bytes / (8 * work_.n_threads()),
-                                         2 * kSegmentBytes, 16 * kSegmentBytes);
-  std::vector<std::int64_t> ends;
-  std::int64_t bytes = 0;
-  for (std::int64_t e = 0; e < n_entities(); ++e) {
-    bytes += entities_.n_rows(e) * row_bytes;
-    if (bytes < enough && e + 1 < n_entities()) continue;
-    ends.push_back(e + 1);
-    bytes = 0;
-  }
-  return ends;
-}
-
 void Build::write(const BuildDirectory& target) {
   const io::Directory& directory = target.directory();
   const std::int64_t width =
@@ -273,7 +261,7 @@ void Build::write(const BuildDirectory& target) {
   PlacedFile times({directory, kTimesName}, result_.n_rows * 8);
   const RowWriter writer(*rows_, policy_, scaler_, options_.dtype, features, times);
   const auto done = [&](std::int64_t e) { work_.advance(entities_.n_rows(e) * width); };
-  const std::vector<std::int64_t> ends = write_groups(width);
+  const std::vector<std::int64_t> ends = write_groups(entities_, width, work_.n_threads());
   work_.pool().parallel_for(std::ssize(ends), [&](std::int64_t group) {
     std::vector<EntityToWrite> some;
     std::int64_t first_row = 0, n_rows = 0;
@@ -333,7 +321,7 @@ BuildResult Build::run() {
     }
     result_.n_entities = n_entities();
   }
-  target.remove_parts();
+  remove_rest(result_.warnings, "build with resume", [&] { target.remove_parts(); });
   remember_bytes(target);
   if (n_constant_ > 0 && scaler_.kind != ScalerKind::kNone && options_.given_scaler.empty())
     result_.warnings.push_back(

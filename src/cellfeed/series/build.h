@@ -31,6 +31,9 @@ struct BuildOptions {
   std::string fit_until;
   Duplicates duplicates = Duplicates::kError;
   bool sort = true;
+  // From row to row of an entity, as step_from_text reads it; rows that are not there are added,
+  // without values. "": rows are as they are.
+  std::string freq;
   DType dtype = DType::kF32;
   std::int64_t window = 0, horizon = 1, stride = 1;  // defaults for readers; window 0: none
   // Of rows being decoded, sorted and written, by all threads. Files of the system's cache are not
@@ -46,7 +49,7 @@ struct BuildResult {
   std::int64_t n_rows = 0, n_entities = 0, n_features = 0;
   std::int64_t n_files = 0;
   std::int64_t n_parts = 0, n_parts_resumed = 0;
-  std::int64_t n_rows_read = 0, n_dropped = 0, n_merged = 0;
+  std::int64_t n_rows_read = 0, n_dropped = 0, n_merged = 0, n_filled = 0;
   std::int64_t bytes = 0;              // of the directory
   std::int64_t n_uploads_removed = 0;  // of builds that were killed, in a bucket
   std::vector<std::string> warnings;

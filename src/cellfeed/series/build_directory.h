@@ -6,7 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "cellfeed/base/error.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/directory.h"
 #include "cellfeed/series/kept_folder.h"
@@ -15,6 +18,20 @@ namespace cellfeed::series {
 
 // What metadata remember of the plan.
 std::uint64_t plan_fingerprint(const std::string& plan);
+
+// Calls fn, which removes what is no longer needed: rows are written, so that what it throws is a
+// warning. verb: that removes the rest when it is run again.
+template <typename Fn>
+void remove_rest(std::vector<std::string>& warnings, std::string_view verb, const Fn& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    warnings.push_back(fmt::format(
+        "the rows are written, but what is no longer needed could not be removed: {}; the next {} "
+        "removes it",
+        error.what(), verb));
+  }
+}
 
 class BuildDirectory {
  public:

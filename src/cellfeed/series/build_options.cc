@@ -57,6 +57,10 @@ void check_build_options(const BuildOptions& options) {
     throw_invalid("scale and fit_until need a scaler");
   if (is_given && has_bound) throw_invalid("fit_until is of a scaler to be fitted; one was given");
   if (columns.time.empty() && has_bound) throw_invalid("fit_until needs a column of time");
+  if (!options.freq.empty() && columns.time.empty())
+    throw_invalid("freq is the time from row to row, and needs a column of time");
+  if (!options.freq.empty() && !parse_integer(options.freq) && !parse_duration(options.freq))
+    throw_invalid("freq must be a length of time such as 15min, 3h or 7D, not '{}'", options.freq);
   if (columns.time.empty() && options.duplicates != Duplicates::kError)
     throw_invalid("duplicates are rows of one time, and need a column of time");
   // What kind of times they are is known once they were read.
@@ -67,6 +71,7 @@ void check_build_options(const BuildOptions& options) {
     throw_invalid(
         "numeric adds to the features that are found, and features are named: name '{}' there",
         options.numeric[0]);
+  check_text_numbers(columns.numbers);
   check_fit_mask(options);
   check_statics(options);
 }

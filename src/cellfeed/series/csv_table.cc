@@ -43,9 +43,10 @@ class SourceRange final : public io::ByteSource {
 
 class CsvTable : public Table {
  public:
-  CsvTable(const std::string& path, TableShare share)
+  CsvTable(const std::string& path, TextNumbers numbers, TableShare share)
       : Table(path, io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1})),
-        delimiter_(delimiter_of(path)) {
+        delimiter_(delimiter_of(path)),
+        numbers_(std::move(numbers)) {
     rewind();
     if (columns_.empty()) return;
     look_at_rows();
@@ -84,7 +85,7 @@ class CsvTable : public Table {
     const bool is_flag = holds_flags_[static_cast<std::size_t>(column)];
     for (std::int64_t i = 0; i < n_rows(); ++i) {
       const std::string_view text = field(i, column);
-      if (is_missing_text(text)) {
+      if (is_missing(text)) {
         out[i * stride] = NAN;
         continue;
       }
@@ -92,8 +93,12 @@ class CsvTable : public Table {
         out[i * stride] = flag_of(text, i, column);
         continue;
       }
-      const auto value = parse_number(text);
-      if (!value) throw_value(i, column, fmt::format("is no number: '{}'", text.substr(0, 80)));
+      const auto value = parse_number(text, numbers_);
+      if (!value)
+        throw_value(i, column,
+                    fmt::format("is no number: '{}'; na_values names texts that stand for missing "
+                                "values",
+                                text.substr(0, 80)));
       if (std::isinf(*value)) throw_value(i, column, "is infinite");
       out[i * stride] = *value;
     }
@@ -106,7 +111,7 @@ class CsvTable : public Table {
         out[i * stride] = *flag ? 1 : 0;
         continue;
       }
-      const auto value = is_missing_text(text) ? NAN : parse_number(text);
+      const auto value = is_missing(text) ? NAN : parse_number(text, numbers_);
       if (!value)
         throw_value(i, column, fmt::format("is not true or false: '{}'", text.substr(0, 80)));
       out[i * stride] = *value;
@@ -120,7 +125,7 @@ class CsvTable : public Table {
       const std::string_view text = field(i, column);
       std::int64_t& time = out[static_cast<std::size_t>(i)];
       time = kNoTime;
-      if (is_missing_text(text)) continue;
+      if (is_missing(text)) continue;
       const TimeKind found = parse(text, unit, i, column, time);
       if (kind && *kind != found)
         throw_value(i, column,
@@ -135,7 +140,7 @@ class CsvTable : public Table {
     for (std::int64_t i = 0; i < n_rows(); ++i) {
       const std::string_view text = field(i, column);
       out[static_cast<std::size_t>(i)] = kNoTime;
-      if (is_missing_text(text)) continue;
+      if (is_missing(text)) continue;
       const auto value = parse_integer(text);
       if (!value)
         throw_value(i, column, fmt::format("is no whole number: '{}'", text.substr(0, 80)));
@@ -153,6 +158,7 @@ class CsvTable : public Table {
 
  private:
   std::int64_t n_rows() const { return static_cast<std::int64_t>(lines_.size()); }
+  bool is_missing(std::string_view text) const { return is_missing_text(text, numbers_); }
 
   void rewind() {
     reader_ = std::make_unique<io::LineReader>(source_, kMaxLineBytes);
@@ -170,20 +176,31 @@ class CsvTable : public Table {
 
   // What columns hold, by the first rows.
   void look_at_rows() {
-    std::vector<bool> is_number(columns_.size(), true), is_flag(columns_.size(), true);
-    std::vector<bool> has_value(columns_.size());
+    struct Look {
+      std::int64_t n_values = 0, n_numbers = 0, n_flags = 0;
+      std::string first_text;  // and its line
+    };
+    std::vector<Look> looks(columns_.size());
     for (std::int64_t n = 0; n < kRowsLookedAt && next_line(); ++n)
       for (std::size_t c = 0; c < columns_.size(); ++c) {
         const std::string_view field = split_.fields()[c];
-        if (is_missing_text(field)) continue;
-        has_value[c] = true;
-        if (is_number[c] && !parse_number(field)) is_number[c] = false;
-        if (is_flag[c] && !parse_flag(field)) is_flag[c] = false;
+        if (is_missing(field)) continue;
+        Look& look = looks[c];
+        ++look.n_values;
+        if (parse_flag(field)) ++look.n_flags;
+        if (parse_number(field, numbers_))
+          ++look.n_numbers;
+        else if (look.first_text.empty())
+          look.first_text = fmt::format("line {} has '{}'", reader_->number(), field.substr(0, 80));
       }
     holds_flags_.resize(columns_.size());
     for (std::size_t c = 0; c < columns_.size(); ++c) {
-      columns_[c].is_numeric = columns_[c].has_digits = is_number[c];
-      holds_flags_[c] = is_flag[c] && has_value[c];
+      const Look& look = looks[c];
+      columns_[c].is_numeric = columns_[c].has_digits = look.n_numbers == look.n_values;
+      holds_flags_[c] = look.n_flags > 0 && look.n_flags == look.n_values;
+      if (!columns_[c].is_numeric && 2 * look.n_numbers > look.n_values)
+        columns_[c].doubt = fmt::format("{} where {} of the first {} values are numbers",
+                                        look.first_text, look.n_numbers, look.n_values);
     }
   }
 
@@ -294,6 +311,7 @@ class CsvTable : public Table {
   }
 
   const char delimiter_;
+  const TextNumbers numbers_;
   bool has_looked_ = false;  // for other separators
   std::int64_t begin_ = 0;   // of the share
   std::unique_ptr<io::LineReader> reader_;
@@ -309,8 +327,9 @@ class CsvTable : public Table {
 
 }  // namespace
 
-std::unique_ptr<Table> open_csv_table(const std::string& path, TableShare share) {
-  return std::make_unique<CsvTable>(path, share);
+std::unique_ptr<Table> open_csv_table(const std::string& path, const TextNumbers& numbers,
+                                      TableShare share) {
+  return std::make_unique<CsvTable>(path, numbers, share);
 }
 
 }  // namespace cellfeed::series

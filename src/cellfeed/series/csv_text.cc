@@ -1,11 +1,14 @@
 #include "cellfeed/series/csv_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+
+#include "cellfeed/base/error.h"
 
 namespace cellfeed::series {
 namespace {
@@ -102,6 +105,40 @@ bool is_missing_text(std::string_view text) {
       "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
       "<NA>", "N/A",      "NA",  "NULL",    "NaN",      "None", "n/a",  "nan",    "null"};
   return std::ranges::find(kMissing, text) != kMissing.end() || trimmed(text).empty();
+}
+
+bool is_missing_text(std::string_view text, const TextNumbers& numbers) {
+  return is_missing_text(text) ||
+         std::ranges::find(numbers.na_values, text) != numbers.na_values.end();
+}
+
+std::string text_of(const TextNumbers& numbers) {
+  return fmt::format("{} {} {}", numbers.decimal, numbers.thousands,
+                     fmt::join(numbers.na_values, ", "));
+}
+
+void check_text_numbers(const TextNumbers& numbers) {
+  const auto is_mark = [](const std::string& mark) {
+    return mark.size() == 1 && std::string_view("+-0123456789eE\"").find(mark) == std::string::npos;
+  };
+  if (!is_mark(numbers.decimal))
+    throw_invalid("decimal must be one character such as '.' or ',', not '{}'", numbers.decimal);
+  if (!numbers.thousands.empty() && !is_mark(numbers.thousands))
+    throw_invalid("thousands must be one character such as ',' or '.', not '{}'",
+                  numbers.thousands);
+  if (numbers.decimal == numbers.thousands)
+    throw_invalid("decimal and thousands are both '{}'", numbers.decimal);
+}
+
+std::optional<double> parse_number(std::string_view text, const TextNumbers& numbers) {
+  if (numbers.decimal == "." && numbers.thousands.empty()) return parse_number(text);
+  std::string plain;
+  for (const char c : text) {
+    if (!numbers.thousands.empty() && c == numbers.thousands[0]) continue;
+    if (c == '.' && numbers.decimal != ".") return std::nullopt;
+    plain += c == numbers.decimal[0] ? '.' : c;
+  }
+  return parse_number(plain);
 }
 
 std::optional<double> parse_number(std::string_view text) {

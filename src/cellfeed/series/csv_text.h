@@ -9,6 +9,14 @@
 
 namespace cellfeed::series {
 
+// How texts have numbers; na_values are missing ones, beside those that is_missing_text knows.
+struct TextNumbers {
+  std::string decimal = ".", thousands{};  // one character; none between thousands: ""
+  std::vector<std::string> na_values{};
+};
+void check_text_numbers(const TextNumbers& numbers);  // throws kInvalidArgument
+std::string text_of(const TextNumbers& numbers);      // for a plan
+
 // Of a table whose header was read as one name: whether this row holds another separator as often,
 // and what to do; empty where it does not.
 std::string why_one_column(std::string_view name, std::string_view row, char delimiter);
@@ -27,9 +35,11 @@ class CsvFields {
 
 // What pandas takes for a missing value: empty, NA, NaN, null, None and their like.
 bool is_missing_text(std::string_view text);
+bool is_missing_text(std::string_view text, const TextNumbers& numbers);
 // A decimal number, to the nearest double; spaces around it and a + are let pass. Empty for
 // anything else.
 std::optional<double> parse_number(std::string_view text);
+std::optional<double> parse_number(std::string_view text, const TextNumbers& numbers);
 // true, True, TRUE and their opposites.
 std::optional<bool> parse_flag(std::string_view text);
 std::optional<long long> parse_integer(std::string_view text);

@@ -12,6 +12,7 @@
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/series/gaps.h"
 
 namespace cellfeed::series {
 namespace {
@@ -32,6 +33,7 @@ class RowFilter {
         entity_(entity),
         sink_(sink),
         n_before_(before.n_rows),
+        last_time_(before.n_rows > 0 ? std::optional(before.last_time) : std::nullopt),
         pending_(n_features),
         record_(n_features + 1),
         last_(n_features, NAN) {
@@ -67,6 +69,7 @@ class RowFilter {
     const std::int64_t n_done = is_alone ? n : n - 1;
     sink_(rows, n_done);
     counts_.n_rows += n_done;
+    last_time_ = rows.time(n_done - 1);
     if (!is_alone) add_one(rows.from(n - 1));
   }
   RowCounts finish() {
@@ -88,17 +91,61 @@ class RowFilter {
     if (policy_.kind == TimeKind::kRow) return false;
     bool rises = !has_pending_ || rows.time(0) > time_;
     for (std::int64_t i = 1; i < n && rises; ++i) rises = rows.time(i) > rows.time(i - 1);
+    if (policy_.freq > 0 && !is_regular(rows, n)) return false;
     // Of kError, missing values were refused when they were read.
     const bool matters = policy_.missing == Missing::kDrop || policy_.missing == Missing::kFfill;
     return rises && !(matters && has_missing(rows.values(n), pending_.size()));
   }
 
+  bool is_regular(const RecordRows& rows, std::int64_t n) const {
+    std::optional<std::int64_t> before = has_pending_ ? std::optional(time_) : last_time_;
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (before && rows.time(i) - *before != policy_.freq) return false;
+      before = rows.time(i);
+    }
+    return true;
+  }
+
   void end_pending() {
     if (!has_pending_) return;
     if (!n_values_.empty()) take_means();
+    if (policy_.freq > 0 && last_time_) fill_until(time_);
     hand_out();
+    last_time_ = time_;
     has_pending_ = false;
   }
+
+  // Hands out the rows that are not there, up to one at `end` that is.
+  void fill_until(std::int64_t end) {
+    const std::uint64_t step = step_between(*last_time_, end);
+    const auto freq = static_cast<std::uint64_t>(policy_.freq);
+    if (step % freq != 0)
+      throw_error(
+          ErrorKind::kCorruptData, "",
+          "entity '{}': a row of {} follows one of {}, which is no whole number of steps of "
+          "freq",
+          entity_, text(end), text(*last_time_));
+    if (step == freq || policy_.missing == Missing::kDrop) return;
+    if (policy_.missing == Missing::kError)
+      throw_error(ErrorKind::kCorruptData, "",
+                  "entity '{}' has no row of {}: choose what becomes of such rows with missing "
+                  "(ffill, nan)",
+                  entity_, text(*last_time_ + policy_.freq));
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
+    if (step / freq > kMost)
+      throw_invalid("freq would fill {} rows between {} and {} of entity '{}'", step / freq - 1,
+                    text(*last_time_), text(end), entity_);
+    const std::vector<double> next = pending_;
+    for (time_ = *last_time_ + policy_.freq; time_ < end; time_ += policy_.freq) {
+      std::ranges::fill(pending_, NAN);
+      const std::int64_t n_before = counts_.n_rows;
+      hand_out();
+      counts_.n_filled += counts_.n_rows - n_before;
+    }
+    pending_ = next;
+    time_ = end;
+  }
+
   void flush() {
     const std::size_t width = pending_.size() + 1;
     if (!ready_.empty())
@@ -161,6 +208,7 @@ class RowFilter {
   const std::string& entity_;
   const RowSink& sink_;
   const std::int64_t n_before_;
+  std::optional<std::int64_t> last_time_;  // of the rows that were handed out
   std::vector<double> pending_;
   std::vector<double> record_;    // of a row that is looked at
   std::vector<double> last_;      // of each feature, the last value that was there

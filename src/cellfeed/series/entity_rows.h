@@ -20,18 +20,23 @@ struct RowPolicy {
   Duplicates duplicates = Duplicates::kError;
   Missing missing = Missing::kError;
   TimeKind kind = TimeKind::kRow;
+  // From row to row; a row that is not there has no value of any feature. 0: rows are as they are.
+  std::int64_t freq = 0;
 };
 
 struct RowCounts {
   std::int64_t n_rows = 0;     // handed out
   std::int64_t n_merged = 0;   // left out or averaged for their repeated time
   std::int64_t n_dropped = 0;  // left out for a missing value
+  std::int64_t n_filled = 0;   // not there, and added for the frequency; of those that were kept
 };
 
 // Rows of the entity that are stored already: what kFfill goes on with, and kRow counts on from.
 struct RowsBefore {
   std::int64_t n_rows = 0;
-  std::vector<double> last;  // of the features; empty where n_rows is 0
+  std::vector<double> last{};  // of the features; empty where n_rows is 0
+  std::int64_t last_time = 0;
+  std::int64_t usual_step = 0;  // 0: of fewer than two rows
 };
 
 // The next n rows.

@@ -15,7 +15,7 @@ namespace cellfeed::series {
 namespace {
 
 // Columns before those of static values.
-constexpr int kFirstStatic = 5;
+constexpr int kFirstStatic = 7;
 
 using format::shard::arrow_value;
 using format::shard::check_arrow;
@@ -38,6 +38,19 @@ void require_disjoint(const EntityTable& table, std::int64_t n_rows, const std::
   if (before != n_rows)
     throw_error(ErrorKind::kCorruptData, path, "its entities have {} rows where there are {}",
                 before, n_rows);
+}
+
+void require_gaps(const EntityTable& table, const std::string& path) {
+  for (std::int64_t e = 0; e < table.size(); ++e) {
+    std::int64_t before = 0;
+    if (table.steps[static_cast<std::size_t>(e)] < 0)
+      throw_error(ErrorKind::kCorruptData, path, "the step of entity {} is negative", e);
+    for (const std::int64_t row : table.gaps(e)) {
+      if (row <= before || row >= table.n_rows(e))
+        throw_error(ErrorKind::kCorruptData, path, "a gap lies outside the rows of entity {}", e);
+      before = row;
+    }
+  }
 }
 
 // The lists of one column, one after another; ends: of each list.
@@ -96,13 +109,21 @@ void read_statics(const arrow::RecordBatch& batch, const SeriesMetadata& metadat
 
 }  // namespace
 
-void EntityTable::add(std::string name, std::int64_t first_time, std::int64_t last_time,
-                      std::span<const Extent> extents) {
+void EntityTable::add(std::string name, const EntityTimes& times, std::span<const Extent> extents) {
   names.push_back(std::move(name));
-  first_times.push_back(first_time);
-  last_times.push_back(last_time);
+  first_times.push_back(times.first);
+  last_times.push_back(times.last);
+  steps.push_back(times.step);
+  all_gaps.insert(all_gaps.end(), times.gaps.begin(), times.gaps.end());
+  gap_ends.push_back(std::ssize(all_gaps));
   all_extents.insert(all_extents.end(), extents.begin(), extents.end());
   extent_ends.push_back(std::ssize(all_extents));
+}
+
+EntityTimes EntityTable::times(std::int64_t entity) const {
+  const auto e = static_cast<std::size_t>(entity);
+  const auto its_gaps = gaps(entity);
+  return {first_times[e], last_times[e], steps[e], {its_gaps.begin(), its_gaps.end()}};
 }
 
 SeriesFile write_entities(const io::Directory& directory, const EntityTable& entities,
@@ -117,14 +138,16 @@ SeriesFile write_entities(const io::Directory& directory, const EntityTable& ent
   };
   arrow::MemoryPool* pool = arrow::default_memory_pool();
   arrow::StringBuilder names;
-  arrow::Int64Builder first, last;
+  arrow::Int64Builder first, last, steps;
   const auto begin = std::make_shared<arrow::Int64Builder>();
   const auto end = std::make_shared<arrow::Int64Builder>();
-  arrow::ListBuilder begins(pool, begin, arrow::list(arrow::field("item", arrow::int64(), false)));
-  arrow::ListBuilder ends(pool, end, arrow::list(arrow::field("item", arrow::int64(), false)));
+  const auto gap = std::make_shared<arrow::Int64Builder>();
+  const auto lists = arrow::list(arrow::field("item", arrow::int64(), false));
+  arrow::ListBuilder begins(pool, begin, lists), ends(pool, end, lists), gaps(pool, gap, lists);
   check(names.AppendValues(entities.names));
   check(first.AppendValues(entities.first_times));
   check(last.AppendValues(entities.last_times));
+  check(steps.AppendValues(entities.steps));
   for (std::int64_t e = 0; e < entities.size(); ++e) {
     check(begins.Append());
     check(ends.Append());
@@ -132,13 +155,16 @@ SeriesFile write_entities(const io::Directory& directory, const EntityTable& ent
       check(begin->Append(extent.begin));
       check(end->Append(extent.end));
     }
+    check(gaps.Append());
+    for (const std::int64_t row : entities.gaps(e)) check(gap->Append(row));
   }
   arrow::FieldVector fields{
-      arrow::field("name", arrow::utf8()), arrow::field("begins", begins.type()),
-      arrow::field("ends", ends.type()), arrow::field("first_time", arrow::int64()),
-      arrow::field("last_time", arrow::int64())};
+      arrow::field("name", arrow::utf8()),       arrow::field("begins", begins.type()),
+      arrow::field("ends", ends.type()),         arrow::field("first_time", arrow::int64()),
+      arrow::field("last_time", arrow::int64()), arrow::field("step", arrow::int64()),
+      arrow::field("gaps", gaps.type())};
   arrow::ArrayVector columns{finished(names), finished(begins), finished(ends), finished(first),
-                             finished(last)};
+                             finished(last),  finished(steps),  finished(gaps)};
   for (std::size_t c = 0; c < entities.statics.n_cols(); ++c) {
     columns.push_back(static_array(entities, c, path));
     fields.push_back(arrow::field(entities.statics.names()[c], columns.back()->type()));
@@ -187,8 +213,11 @@ EntityTable read_entities(const std::string& dir, const SeriesMetadata& metadata
   for (std::size_t i = 0; i < ends.size(); ++i) table.all_extents.push_back({begins[i], ends[i]});
   table.first_times = numbers(3);
   table.last_times = numbers(4);
+  table.steps = numbers(5);
+  table.all_gaps = list_values(*batch->column(6), table.gap_ends, path);
   read_statics(*batch, metadata, table.statics, path);
   require_disjoint(table, metadata.n_rows, path);
+  require_gaps(table, path);
   buffer->require_intact();
   return table;
 }

@@ -50,10 +50,17 @@ std::vector<std::string> numeric_columns(const Table& table, const RowColumns& c
 
 std::vector<std::string> numeric_features(const std::string& path, const RowColumns& columns,
                                           const std::vector<std::string>& texts,
-                                          std::int64_t budget) {
-  const auto table = open_table(path, budget);
+                                          std::int64_t budget, std::vector<std::string>& doubts) {
+  const auto table = open_table(path, budget, columns.numbers);
+  const std::vector<std::string> others = other_columns(columns);
+  for (const TableColumn& column : table->columns())
+    if (!column.doubt.empty() && !is_named_in(others, column.name))
+      doubts.push_back(
+          fmt::format("{}: the column '{}' is no feature, because {}; name it in features where it "
+                      "is one",
+                      path, column.name, column.doubt));
   for (const std::string& name : texts) {
-    if (is_named_in(other_columns(columns), name))
+    if (is_named_in(others, name))
       throw_invalid("the column '{}' is no feature, so that numeric cannot name it", name);
     static_cast<void>(table->column_of(name, "numeric"));
   }
@@ -66,7 +73,7 @@ std::vector<std::string> numeric_features(const std::string& path, const RowColu
 
 std::vector<std::string> numbers_in_texts(const std::string& path, const RowColumns& columns,
                                           std::int64_t budget) {
-  const auto table = open_table(path, budget);
+  const auto table = open_table(path, budget, columns.numbers);
   std::vector<std::string> others = other_columns(columns);
   others.insert(others.end(), columns.features.begin(), columns.features.end());
   std::vector<int> chosen;

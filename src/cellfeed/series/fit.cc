@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/series/gaps.h"
 
 namespace cellfeed::series {
 namespace {
@@ -16,6 +19,10 @@ namespace {
 constexpr double kQuartiles[] = {0.25, 0.5, 0.75};
 // Entities whose statistics are merged at a time.
 constexpr std::int64_t kEntitiesTogether = 4096;
+
+std::optional<std::int64_t> last_of(const RowsBefore& before) {
+  return before.n_rows > 0 ? std::optional(before.last_time) : std::nullopt;
+}
 
 // Calls fn(rows, n) for the stretches of these rows that are looked at.
 template <typename Fn>
@@ -64,22 +71,60 @@ std::vector<double> quartiles_of(const FitRows& fit, std::int64_t entity,
   return quartiles;
 }
 
+// Calls fn(step, row) for each row that has one before it, in their order.
+template <typename Fn>
+void each_step(const RecordRows& rows, std::int64_t n, std::optional<std::int64_t>& last,
+               std::int64_t& row, const Fn& fn) {
+  for (std::int64_t i = 0; i < n; ++i, ++row) {
+    const std::int64_t time = rows.time(i);
+    if (last) fn(step_between(*last, time), row);
+    last = time;
+  }
+}
+
+// Gaps are looked for once it is known what is none, and only where a step is one.
+void find_gaps(const FitRows& fit, std::int64_t entity, const RowsBefore& before,
+               std::int64_t memory, std::uint64_t longest, EntitySummary& summary) {
+  if (longest <= longest_step(summary.usual_step)) return;
+  std::optional<std::int64_t> last = last_of(before);
+  std::int64_t row = before.n_rows;
+  each_row(
+      fit.rows, entity, fit.policy, memory,
+      [&](const RecordRows& rows, std::int64_t n) {
+        each_step(rows, n, last, row, [&](std::uint64_t step, std::int64_t at) {
+          if (step > longest_step(summary.usual_step)) summary.gaps.push_back(at);
+        });
+      },
+      before);
+}
+
 EntitySummary summary_of(const FitRows& fit, std::int64_t entity, const RowsBefore& before,
                          std::int64_t memory) {
   EntitySummary summary;
   RowStatistics statistics(fit.n_features());
+  const auto steps = std::make_unique<StepCounts>();
+  std::optional<std::int64_t> last = last_of(before);
+  std::int64_t row = before.n_rows;
+  std::uint64_t longest = 0;
   bool is_first = true;
   const auto add = [&](const RecordRows& rows, std::int64_t n) {
     each_stretch(fit, rows, n, [&](const RecordRows& seen, std::int64_t n_seen) {
       statistics.add(seen.values(n_seen));
       summary.fit_last_time = seen.time(n_seen - 1);
     });
+    if (fit.policy.kind != TimeKind::kRow)
+      each_step(rows, n, last, row, [&](std::uint64_t step, std::int64_t) {
+        steps->add(step);
+        longest = std::max(longest, step);
+      });
     if (is_first) summary.first_time = rows.time(0);
     is_first = false;
     summary.last_time = rows.time(n - 1);
   };
   summary.counts = each_row(fit.rows, entity, fit.policy, memory, add, before);
   summary.columns = statistics.finish();
+  summary.usual_step = before.usual_step > 0 ? before.usual_step : steps->usual();
+  find_gaps(fit, entity, before, memory, longest, summary);
   return summary;
 }
 

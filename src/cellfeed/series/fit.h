@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cellfeed/series/entity_rows.h"
+#include "cellfeed/series/metadata.h"
 #include "cellfeed/series/scaler.h"
 #include "cellfeed/series/statistics.h"
 #include "cellfeed/series/work.h"
@@ -22,7 +23,14 @@ struct EntitySummary {
   std::int64_t fit_last_time = kNoTime;   // of the rows that a scaler looks at; none: kNoTime
   std::vector<ColumnStatistics> columns;  // of the rows that a scaler looks at
   std::vector<double> quartiles;          // lower, middle, upper of each feature, where asked for
+  // Steps between times (gaps.h), and the rows before which there is a gap, counted in the entity.
+  std::int64_t usual_step = 0;
+  std::vector<std::int64_t> gaps;
 };
+
+inline EntityTimes times_of(const EntitySummary& summary) {
+  return {summary.first_time, summary.last_time, summary.usual_step, summary.gaps};
+}
 
 // Rows that statistics are of.
 struct FitRows {

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr std::string_view kEntitiesKey = ",\n  \"entities\": [";
 constexpr std::size_t kChecksumLine = 36;  // {\n  "checksum": "0123456789abcdef",\n
 constexpr std::int64_t kMaxMetadataBytes = std::int64_t{8} << 30;
@@ -62,6 +62,7 @@ Json header_json(const SeriesMetadata& m) {
                {"missing", m.missing},
                {"duplicates", m.duplicates},
                {"sort", m.sort},
+               {"freq", m.freq},
                {"window", m.window > 0 ? Json(m.window) : Json()},
                {"horizon", m.horizon},
                {"stride", m.stride},
@@ -78,6 +79,9 @@ Json header_json(const SeriesMetadata& m) {
                  {"time", m.columns.time},
                  {"time_unit", m.columns.time_unit},
                  {"fit_mask", m.columns.fit_mask},
+                 {"decimal", m.columns.numbers.decimal},
+                 {"thousands", m.columns.numbers.thousands},
+                 {"na_values", m.columns.numbers.na_values},
                  {"features", m.has_auto_features ? "numeric" : "named"}}},
                {"segment_bytes", kSegmentBytes}};
   json["files"] = Json::array();
@@ -151,6 +155,7 @@ SeriesMetadata parse_header(const Json& json, const std::string& path) {
   m.missing = json.at("missing");
   m.duplicates = json.at("duplicates");
   m.sort = json.at("sort");
+  m.freq = std::max<std::int64_t>(0, json.at("freq").get<std::int64_t>());
   if (!json.at("window").is_null()) m.window = count(json, "window", 1);
   m.horizon = count(json, "horizon", 1);
   m.stride = count(json, "stride", 1);
@@ -168,7 +173,11 @@ SeriesMetadata parse_header(const Json& json, const std::string& path) {
                .entity = input.at("entity"),
                .entity_pattern = input.at("entity_pattern"),
                .static_columns = json.at("static").get<std::vector<std::string>>(),
-               .fit_mask = input.at("fit_mask")};
+               .fit_mask = input.at("fit_mask"),
+               .numbers = {.decimal = input.at("decimal"),
+                           .thousands = input.at("thousands"),
+                           .na_values = input.at("na_values")}};
+  check_text_numbers(m.columns.numbers);
   m.has_auto_features = input.at("features") == "numeric";
   if (json.at("segment_bytes") != kSegmentBytes)
     throw Error(ErrorKind::kUnsupported, "has segments of another size", path);

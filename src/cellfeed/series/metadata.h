@@ -55,6 +55,7 @@ struct SeriesMetadata {
   std::optional<std::string> fit_until, fit_mask, fit_last_time;
   std::string missing, duplicates;
   bool sort = true;
+  std::int64_t freq = 0;  // as RowPolicy has it
   // What windows are where a reader asks for none; 0: no default.
   std::int64_t window = 0, horizon = 1, stride = 1;
   std::int64_t n_files = 0, n_rows_read = 0, n_dropped = 0, n_merged = 0;
@@ -76,6 +77,13 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
+// When the rows of an entity are.
+struct EntityTimes {
+  std::int64_t first = 0, last = 0;  // 0 where there are no rows
+  std::int64_t step = 0;             // the usual one (gaps.h); 0 where it is not known
+  std::vector<std::int64_t> gaps{};  // rows, counted in the entity, before which there is one
+};
+
 // Of each entity. Its rows, in the order of time, are those of its extents one after another: one
 // extent of what was built, more where rows were appended, none where it has no rows.
 struct EntityTable {
@@ -83,6 +91,9 @@ struct EntityTable {
   std::vector<std::int64_t> first_times, last_times;  // 0 where there are no rows
   std::vector<std::int64_t> extent_ends;              // extents of entities up to each one
   std::vector<Extent> all_extents;
+  std::vector<std::int64_t> steps;     // as EntityTimes has them
+  std::vector<std::int64_t> gap_ends;  // gaps of entities up to each one
+  std::vector<std::int64_t> all_gaps;
   StaticTable statics;
 
   std::int64_t size() const { return static_cast<std::int64_t>(names.size()); }
@@ -92,13 +103,19 @@ struct EntityTable {
     return std::span(all_extents)
         .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(extent_ends[e] - begin));
   }
+  std::span<const std::int64_t> gaps(std::int64_t entity) const {
+    const auto e = static_cast<std::size_t>(entity);
+    const std::int64_t begin = e == 0 ? 0 : gap_ends[e - 1];
+    return std::span(all_gaps).subspan(static_cast<std::size_t>(begin),
+                                       static_cast<std::size_t>(gap_ends[e] - begin));
+  }
+  EntityTimes times(std::int64_t entity) const;
   std::int64_t n_rows(std::int64_t entity) const {
     std::int64_t n = 0;
     for (const Extent& extent : extents(entity)) n += extent.end - extent.begin;
     return n;
   }
-  void add(std::string name, std::int64_t first_time, std::int64_t last_time,
-           std::span<const Extent> extents);
+  void add(std::string name, const EntityTimes& times, std::span<const Extent> extents);
 };
 
 // The file's entry. n_appends: what the name tells.

@@ -79,7 +79,7 @@ std::string entity_of_path(const std::string& path, const RowColumns& columns) {
 RowSource::RowSource(const std::string& path, const RowColumns& columns, bool was_auto,
                      std::int64_t budget, TableShare share)
     : columns_(columns),
-      table_(open_table(path, budget, share)),
+      table_(open_table(path, budget, columns.numbers, share)),
       statics_(columns.static_columns),
       wide_(columns.n_values()) {
   if (!columns.time_unit.empty()) unit_ = nanoseconds_of_unit(columns.time_unit);
@@ -298,7 +298,8 @@ void RowSource::read_static_numbers(std::size_t c, std::int64_t n) {
   table_->texts(static_columns_[c], names_);
   for (std::int64_t i = 0; i < n; ++i) {
     const double number = static_numbers_[static_cast<std::size_t>(i)];
-    const std::string_view digits = names_[static_cast<std::size_t>(i)];
+    std::string digits(names_[static_cast<std::size_t>(i)]);
+    if (!columns_.numbers.thousands.empty()) std::erase(digits, columns_.numbers.thousands[0]);
     if (may_be_rounded(number) && is_rounded(number, digits))
       throw_error(ErrorKind::kPrecision, table_->path(),
                   "{}, column '{}': {} is no float64 exactly, which static numbers are; write the "

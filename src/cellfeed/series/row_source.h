@@ -29,6 +29,7 @@ struct RowColumns {
   std::vector<std::string> static_columns;  // of each entity one value
   // Flags: rows that a scaler looks at. A record has them after the features, as 1 and 0.
   std::string fit_mask;
+  TextNumbers numbers;
   bool skips_mask = false;  // the mask is no feature, and is not read
   Missing missing = Missing::kError;
 

@@ -10,6 +10,23 @@
 
 namespace cellfeed::series {
 
+std::vector<std::int64_t> write_groups(const EntityTable& entities, std::int64_t row_bytes,
+                                       int n_threads) {
+  std::int64_t n_rows = 0;
+  for (std::int64_t e = 0; e < entities.size(); ++e) n_rows += entities.n_rows(e);
+  const std::int64_t enough =
+      std::clamp(n_rows * row_bytes / (8 * n_threads), 2 * kSegmentBytes, 16 * kSegmentBytes);
+  std::vector<std::int64_t> ends;
+  std::int64_t bytes = 0;
+  for (std::int64_t e = 0; e < entities.size(); ++e) {
+    bytes += entities.n_rows(e) * row_bytes;
+    if (bytes < enough && e + 1 < entities.size()) continue;
+    ends.push_back(e + 1);
+    bytes = 0;
+  }
+  return ends;
+}
+
 void RowWriter::throw_beyond(std::int64_t entity, const RecordRows& row, const double* center,
                              const double* scale) const {
   const double most = dtype_ == DType::kF32 ? std::numeric_limits<float>::max()

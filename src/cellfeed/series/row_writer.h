@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/io/directory.h"
@@ -21,6 +22,10 @@ struct EntityToWrite {
   std::int64_t scaler_entity = 0;  // whose numbers are taken where each entity has some
   RowsBefore before{};
 };
+
+// Entities that one thread writes one after another: the end of each group of them.
+std::vector<std::int64_t> write_groups(const EntityTable& entities, std::int64_t row_bytes,
+                                       int n_threads);
 
 // Thread-safe: write.
 class RowWriter {

@@ -6,6 +6,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/series/gaps.h"
 
 namespace cellfeed::series {
 namespace {
@@ -108,6 +109,20 @@ bool SeriesRows::is_longer_only(const io::ByteSource& file, std::size_t which) c
   return true;
 }
 
+std::vector<double> SeriesRows::stored_values(std::int64_t row) const {
+  const Extent one{row, row + 1};
+  const RowBytes bytes = values({&one, 1});
+  std::vector<double> found(metadata_.features.size());
+  const auto read = [&]<typename T>(const T* stored) {
+    std::copy_n(stored, found.size(), found.begin());
+  };
+  if (metadata_.dtype == DType::kF32)
+    read(reinterpret_cast<const float*>(bytes.row(row)));
+  else
+    read(reinterpret_cast<const double*>(bytes.row(row)));
+  return found;
+}
+
 void SeriesRows::require_all_pages() const {
   for (std::size_t i = 0; i < 2; ++i) {
     const io::ByteSource& file = i == 0 ? *values_ : *times_;
@@ -145,6 +160,32 @@ std::vector<std::int64_t> SeriesRows::times(std::span<const std::int64_t> rows) 
   for (std::size_t i = 0; i < rows.size(); ++i)
     std::memcpy(&times[i], bytes.row(rows[i]), sizeof(std::int64_t));
   return times;
+}
+
+void SeriesRows::each_step(std::int64_t entity, std::int64_t begin, std::int64_t end,
+                           const std::function<void(std::int64_t, std::uint64_t)>& fn) const {
+  constexpr std::int64_t kRowsTogether = std::int64_t{1} << 16;
+  for (std::int64_t first = begin; first + 1 < end; first += kRowsTogether - 1) {
+    std::vector<std::int64_t> rows;
+    each_stretch(entity, first, std::min(kRowsTogether, end - first),
+                 [&](std::int64_t row, std::int64_t n) {
+                   for (std::int64_t i = 0; i < n; ++i) rows.push_back(row + i);
+                 });
+    const std::vector<std::int64_t> at = times(rows);
+    for (std::size_t i = 1; i < at.size(); ++i)
+      fn(first + static_cast<std::int64_t>(i), step_between(at[i - 1], at[i]));
+  }
+}
+
+std::vector<std::uint64_t> SeriesRows::steps_before(std::int64_t entity,
+                                                    std::span<const std::int64_t> rows) const {
+  std::vector<std::int64_t> both;
+  for (const std::int64_t row : rows)
+    for (const std::int64_t one : {row - 1, row}) both.push_back(stretch(entity, one).row);
+  const std::vector<std::int64_t> at = times(both);
+  std::vector<std::uint64_t> steps;
+  for (std::size_t i = 0; i < at.size(); i += 2) steps.push_back(step_between(at[i], at[i + 1]));
+  return steps;
 }
 
 std::int64_t SeriesRows::mapped_row_at(std::int64_t entity, std::int64_t time) const {

@@ -69,23 +69,25 @@ Kind kind_of(const std::string& path) {
     throw Error(ErrorKind::kCorruptData, "is no table of text but a zip archive: unpack it", path);
   if (begin.starts_with("\x89HDF"))
     throw Error(ErrorKind::kCorruptData, "is no table of text but an HDF5 file", path);
-  io::refuse_stand_in(begin, path);
+  const bool is_gzip = io::is_gzip(*source);
+  if (!is_gzip) io::refuse_stand_in(begin, path);
   for (const char* suffix : {".parquet", ".feather", ".arrow", ".ipc"})
     if (lower(path).ends_with(suffix))
       throw_error(ErrorKind::kCorruptData, path,
                   "does not begin as a {} file does: it is damaged, "
                   "or not what its name says",
                   suffix);
-  return io::is_gzip(*source) ? Kind::kGzip : Kind::kText;
+  return is_gzip ? Kind::kGzip : Kind::kText;
 }
 
 }  // namespace
 
-std::unique_ptr<Table> open_table(const std::string& path, std::int64_t budget, TableShare share) {
+std::unique_ptr<Table> open_table(const std::string& path, std::int64_t budget,
+                                  const TextNumbers& numbers, TableShare share) {
   const Kind kind = kind_of(path);
   if (kind == Kind::kParquet) return open_parquet_table(path, budget, share);
   if (kind == Kind::kIpc) return open_ipc_table(path, budget);
-  return open_csv_table(path, share);
+  return open_csv_table(path, numbers, share);
 }
 
 std::int64_t table_shares(const std::string& path, std::int64_t budget, std::int64_t wanted) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cellfeed/io/byte_source.h"
+#include "cellfeed/series/csv_text.h"
 #include "cellfeed/series/timestamp.h"
 
 namespace cellfeed::series {
@@ -24,6 +25,8 @@ struct TableColumn {
   bool is_flag = false;     // true or false by the file's types
   bool is_text = false;     // texts or bytes by the file's types
   bool has_digits = false;  // numbers, some of which may be whole: texts() has their digits
+  // Of texts most of which are numbers: where the first is that is none.
+  std::string doubt{};
 };
 
 // Not thread-safe. Everything that a file can do wrong throws kCorruptData, or kUnsupported for a
@@ -89,13 +92,14 @@ struct TableShare {
 
 // By the bytes, else by the name: Parquet and Arrow files have a magic number, all else is CSV (or
 // tab-separated where the name ends in .tsv, .tsv.gz), gzip or not. budget: bytes that decoding
-// may take.
+// may take. numbers: of text.
 std::unique_ptr<Table> open_table(const std::string& path, std::int64_t budget,
-                                  TableShare share = {});
+                                  const TextNumbers& numbers, TableShare share = {});
 // In how many shares the file can be read, at most `wanted`: row groups, or lines; 1 where it
 // is compressed as a whole, and of Arrow IPC, which takes no decoding.
 std::int64_t table_shares(const std::string& path, std::int64_t budget, std::int64_t wanted);
-std::unique_ptr<Table> open_csv_table(const std::string& path, TableShare share);
+std::unique_ptr<Table> open_csv_table(const std::string& path, const TextNumbers& numbers,
+                                      TableShare share);
 // n_groups: becomes the number of row groups.
 std::unique_ptr<Table> open_parquet_table(const std::string& path, std::int64_t budget,
                                           TableShare share, std::int64_t* n_groups = nullptr);

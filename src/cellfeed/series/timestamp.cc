@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <utility>
 
 #include "cellfeed/base/error.h"
 
@@ -66,6 +68,14 @@ std::optional<std::int64_t> take_zone(Scanner& scanner) {
   return is_east ? seconds : -seconds;
 }
 
+// Its first: 4 of "Q2" and "-Q2".
+std::optional<std::int64_t> month_of_quarter(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with(' ')) text.remove_prefix(1);
+  if (text.size() != 2 || (text[0] != 'Q' && text[0] != 'q') || text[1] < '1' || text[1] > '4')
+    return std::nullopt;
+  return 3 * (text[1] - '1') + 1;
+}
+
 std::optional<std::int64_t> plus(std::optional<std::int64_t> a, std::int64_t b) {
   std::int64_t sum = 0;
   if (!a || __builtin_add_overflow(*a, b, &sum) || sum == kNoTime) return std::nullopt;
@@ -115,9 +125,15 @@ std::optional<ParsedTime> parse_time(std::string_view text) {
     return value.has_value();
   };
   if (!take_field(0, 4)) return std::nullopt;
+  if (const auto month = month_of_quarter(text.substr(4))) {
+    const auto ns = time_of_fields(std::array{fields[0], *month, std::int64_t{1}});
+    return ns ? std::optional(ParsedTime{*ns, false}) : std::nullopt;
+  }
   const char separator = scanner.take('/') ? '/' : '-';
   if (separator == '-' && !scanner.take('-')) return std::nullopt;
-  if (!take_field(1, 2) || !scanner.take(separator) || !take_field(2, 2)) return std::nullopt;
+  if (!take_field(1, 2)) return std::nullopt;
+  fields[2] = 1;
+  if (!scanner.is_at_end() && (!scanner.take(separator) || !take_field(2, 2))) return std::nullopt;
   std::int64_t fraction = 0;
   std::optional<std::int64_t> offset;
   if (!scanner.is_at_end()) {
@@ -157,6 +173,40 @@ std::string time_text(std::int64_t time, TimeKind kind) {
                   clock.hours().count(), clock.minutes().count(), clock.seconds().count());
   if (fraction != 0) text += fmt::format(".{:09}", fraction);
   return text + (kind == TimeKind::kZoned ? "Z" : "");
+}
+
+std::optional<std::int64_t> parse_duration(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, std::int64_t>, 9> kUnits{{
+      {"ns", 1},
+      {"us", 1'000},
+      {"ms", 1'000'000},
+      {"s", kSecond},
+      {"min", 60 * kSecond},
+      {"h", 3600 * kSecond},
+      {"D", 86'400 * kSecond},
+      {"d", 86'400 * kSecond},
+      {"W", 7 * 86'400 * kSecond},
+  }};
+  std::int64_t n = 1;
+  const std::size_t n_digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto [_, error] = std::from_chars(text.data(), text.data() + n_digits, n);
+  if (n_digits > 0 && (error != std::errc() || n < 1)) return std::nullopt;
+  for (const auto& [unit, ns] : kUnits)
+    if (text.substr(n_digits) == unit) return scaled_time(n, ns);
+  return std::nullopt;
+}
+
+std::int64_t step_from_text(std::string_view text, TimeKind kind, std::string_view argument) {
+  if (is_timestamp(kind)) {
+    if (const auto step = parse_duration(text)) return *step;
+    throw_invalid("{} must be a length of time such as 15min, 3h or 7D, not '{}'", argument, text);
+  }
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 1)
+    throw_invalid("{} must be a number above 0, as the times of this series are, not '{}'",
+                  argument, text);
+  return number;
 }
 
 std::int64_t time_from_text(std::string_view text, TimeKind kind, std::string_view argument) {

@@ -44,11 +44,18 @@ struct ParsedTime {
   bool has_zone = false;
 };
 // ISO 8601: a date (with - or /), then, after T or a space, HH:MM, seconds, up to nine digits of
-// them, and Z or an offset such as +01:00. Empty for anything else.
+// them, and Z or an offset such as +01:00. A month (2024-03) and a quarter (2024Q1, 2024-Q1) are
+// their first day. Empty for anything else.
 std::optional<ParsedTime> parse_time(std::string_view text);
 // What is said of a text for which it is empty.
 inline constexpr std::string_view kNoSuchTime =
     "is no time such as 2024-03-01 12:30:00, of the years 1677 to 2262";
+
+// A number (none: 1) and a unit, ns, us, ms, s, min, h, D or W: nanoseconds, above 0. Empty for
+// anything else, and where they leave 64 bits.
+std::optional<std::int64_t> parse_duration(std::string_view text);
+// The same, or, of times that are numbers, a number above 0. Throws kInvalidArgument.
+std::int64_t step_from_text(std::string_view text, TimeKind kind, std::string_view argument);
 
 // "2016-07-01 00:00:00", with a fraction and a Z where there are; a number for the other kinds.
 std::string time_text(std::int64_t time, TimeKind kind);

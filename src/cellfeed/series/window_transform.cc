@@ -36,15 +36,30 @@ void find_norm(WindowNorm norm, std::span<const double> x, ColumnUndo& undo) {
   if (high > low && width > 0) undo.scale = width;
 }
 
-bool take_log_returns(ColumnScale stored, std::span<double> values) {
+// Missing values stay so, and are passed over.
+template <typename Step>
+void take_steps(std::span<double> values, const Step& step) {
+  double before = NAN;
+  for (double& value : values) {
+    const double here = value;
+    value = step(here, before);
+    if (!std::isnan(here)) before = here;
+  }
+}
+
+bool read_positive(ColumnScale stored, std::span<double> values) {
   for (double& value : values) {
     const double distance = value * stored.scale;
     value = distance + stored.center;
     if (value <= stored.rounding * (std::abs(distance) + std::abs(stored.center))) return false;
   }
-  for (std::size_t i = values.size() - 1; i > 0; --i)
-    values[i] = std::log(values[i] / values[i - 1]);
   return true;
+}
+
+double last_known(std::span<const double> values) {
+  const auto known =
+      std::find_if(values.rbegin(), values.rend(), [](double value) { return !std::isnan(value); });
+  return known == values.rend() ? NAN : *known;
 }
 
 }  // namespace
@@ -68,13 +83,12 @@ bool transform_column(ColumnTransform transform, ColumnScale stored, std::span<d
                       std::int64_t lead, std::int64_t window, ColumnUndo& undo) {
   undo = {};
   const auto end = static_cast<std::size_t>(lead + window);
-  undo.last = values[end - 1];
-  if (transform.step == WindowStep::kDifferences) {
-    for (std::size_t i = values.size() - 1; i > 0; --i) values[i] -= values[i - 1];
-  } else if (transform.step == WindowStep::kLogReturns) {
-    undo.last = undo.last * stored.scale + stored.center;
-    if (!take_log_returns(stored, values)) return false;
-  }
+  if (transform.step == WindowStep::kLogReturns && !read_positive(stored, values)) return false;
+  undo.last = last_known(values.first(end));
+  if (transform.step == WindowStep::kDifferences)
+    take_steps(values, [](double value, double before) { return value - before; });
+  if (transform.step == WindowStep::kLogReturns)
+    take_steps(values, [](double value, double before) { return std::log(value / before); });
   if (transform.norm == WindowNorm::kNone) return true;
   find_norm(transform.norm,
             values.subspan(static_cast<std::size_t>(lead), static_cast<std::size_t>(window)), undo);
@@ -87,6 +101,7 @@ void undo_column(ColumnTransform transform, ColumnScale stored, const ColumnUndo
   double sum = 0;
   for (double& value : predictions) {
     value = value * undo.scale + undo.center;
+    if (std::isnan(value)) continue;
     sum += value;
     if (transform.step == WindowStep::kLogReturns) {
       value = undo.last * std::exp(sum);

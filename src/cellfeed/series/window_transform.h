@@ -10,8 +10,9 @@ namespace cellfeed::series {
 
 enum class WindowStep : std::uint8_t {
   kNone,
-  kDifferences,  // v[i] - v[i - 1]
-  kLogReturns,   // log(v[i] / v[i - 1]) of values as they were read
+  // Of each value and the last one before it that is not missing:
+  kDifferences,  // v - before
+  kLogReturns,   // log(v / before) of values as they were read
 };
 enum class WindowNorm : std::uint8_t {
   kNone,
@@ -37,7 +38,8 @@ struct ColumnScale {
 // What is needed to undo it.
 struct ColumnUndo {
   double center = 0, scale = 1;  // of the norm; values that are all the same have the scale 1
-  double last = 0;  // the last value of X, before any step; of kLogReturns as it was read
+  // The last value of X that is not missing, before any step; of kLogReturns as it was read.
+  double last = 0;
 };
 
 // values: `lead` rows before the window, `window` rows of X, then those of y; what was stored.

@@ -8,6 +8,7 @@
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/series/gaps.h"
 
 namespace cellfeed::series {
 namespace {
@@ -53,6 +54,7 @@ SeriesWindows::SeriesWindows(std::shared_ptr<const SeriesRows> rows, WindowOptio
       if (column < 0 || column >= n_cols)
         throw_error(ErrorKind::kOutOfRange, "", "feature {} of {}", column, n_cols);
   }
+  if (options_.gaps.longest && *options_.gaps.longest < 1) throw_invalid("max_gap must be above 0");
   if (!is_float(options_.dtype)) throw_invalid("dtype must be float32 or float64");
   if (!options_.transforms.empty()) begin_transforms();
   const CheckedSize span = CheckedSize(options_.window) + options_.horizon + lead_;
@@ -69,25 +71,63 @@ SeriesWindows::SeriesWindows(std::shared_ptr<const SeriesRows> rows, WindowOptio
   std::vector<std::int64_t> begins, row_ends;
   if (options_.from) begins = rows_->first_rows_at(options_.entities, *options_.from);
   if (options_.until) row_ends = rows_->first_rows_at(options_.entities, *options_.until);
-  std::int64_t total = 0, rows_together = 0;
+  std::int64_t rows_together = 0;
   ends_.reserve(options_.entities.size());
   first_rows_.reserve(options_.entities.size());
+  piece_entities_.reserve(options_.entities.size());
   for (std::size_t i = 0; i < options_.entities.size(); ++i) {
     const std::int64_t end =
         options_.until ? row_ends[i] : rows_->entities().n_rows(options_.entities[i]);
     std::int64_t begin = options_.from ? begins[i] : 0;
     if (options_.from) begin = std::min(begin + options_.purge, end);
+    const std::int64_t entity = options_.entities[i];
     const std::int64_t n_rows = std::max<std::int64_t>(0, end - begin);
-    const std::int64_t n =
-        n_rows < span.value() ? 0 : (n_rows - span.value()) / options_.stride + 1;
-    n_short_ += n == 0 ? 1 : 0;
-    total += n;
-    ends_.push_back(total);
-    first_rows_.push_back(begin + lead_);
-    if (n > 0) rows_together += n_rows;
+    const std::int64_t n_before = size();
+    for (const std::int64_t gap : gaps_of(entity, begin, end)) {
+      add_piece(entity, begin, gap);
+      begin = gap;
+      ++n_gaps_;
+    }
+    add_piece(entity, begin, end);
+    n_short_ += size() == n_before ? 1 : 0;
+    if (size() > n_before) rows_together += n_rows;
   }
   direct_ = rows_->direct_file(rows_together);
   rows_->require_all_pages();
+}
+
+void SeriesWindows::add_piece(std::int64_t entity, std::int64_t begin, std::int64_t end) {
+  const std::int64_t span = lead_ + options_.window + options_.horizon;
+  const std::int64_t n_rows = std::max<std::int64_t>(0, end - begin);
+  const std::int64_t n = n_rows < span ? 0 : (n_rows - span) / options_.stride + 1;
+  ends_.push_back(size() + n);
+  first_rows_.push_back(begin + lead_);
+  piece_entities_.push_back(entity);
+}
+
+// Rows before which a gap lies, of those after `begin` and before `end`.
+std::vector<std::int64_t> SeriesWindows::gaps_of(std::int64_t entity, std::int64_t begin,
+                                                 std::int64_t end) const {
+  std::vector<std::int64_t> found;
+  if (!options_.gaps.splits || rows_->metadata().time_kind == TimeKind::kRow) return found;
+  const auto usual = longest_step(rows_->entities().steps[static_cast<std::size_t>(entity)]);
+  const auto longest =
+      options_.gaps.longest ? static_cast<std::uint64_t>(*options_.gaps.longest) : usual;
+  const auto add = [&](std::int64_t row) {
+    if (row > begin && row < end) found.push_back(row);
+  };
+  if (longest < usual) {
+    rows_->each_step(entity, begin, end, [&](std::int64_t row, std::uint64_t step) {
+      if (step > longest) add(row);
+    });
+    return found;
+  }
+  for (const std::int64_t row : rows_->entities().gaps(entity)) add(row);
+  if (!options_.gaps.longest) return found;
+  const std::vector<std::uint64_t> steps = rows_->steps_before(entity, found);
+  std::size_t i = 0;
+  std::erase_if(found, [&](std::int64_t) { return steps[i++] <= longest; });
+  return found;
 }
 
 SeriesWindows::Place SeriesWindows::place(std::int64_t index) const {
@@ -96,7 +136,7 @@ SeriesWindows::Place SeriesWindows::place(std::int64_t index) const {
                 size());
   const auto i = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
   const std::int64_t before = i == 0 ? 0 : ends_[i - 1];
-  return {options_.entities[i], first_rows_[i] + (index - before) * options_.stride};
+  return {piece_entities_[i], first_rows_[i] + (index - before) * options_.stride};
 }
 
 std::int64_t SeriesWindows::part_bytes(std::int64_t n_rows,

@@ -16,6 +16,13 @@
 
 namespace cellfeed::series {
 
+// Steps between times that no window crosses.
+struct GapRule {
+  bool splits = true;
+  // More than this; empty: more than three of the usual steps of the entity (gaps.h).
+  std::optional<std::int64_t> longest{};
+};
+
 struct WindowOptions {
   std::int64_t window = 0, horizon = 1, stride = 1;
   std::vector<std::int32_t> features, targets;  // columns; none empty
@@ -25,6 +32,7 @@ struct WindowOptions {
   std::optional<std::int64_t> from, until;  // times that all rows of a window lie in
   // Of an entity that has rows before `from`: rows left out after it.
   std::int64_t purge = 0;
+  GapRule gaps{};
   DType dtype = DType::kF32;
   // Of each column of the directory; empty: nothing is done to values. A step takes one row more,
   // before X.
@@ -49,6 +57,8 @@ class SeriesWindows {
   std::int64_t n_short() const { return n_short_; }
   // Of each entity of the options: where its windows end.
   std::span<const std::int64_t> ends() const { return ends_; }
+  // Gaps among the rows that no window crosses.
+  std::int64_t n_gaps() const { return n_gaps_; }
   const WindowOptions& options() const { return options_; }
   const SeriesRows& rows() const { return *rows_; }
 
@@ -79,6 +89,9 @@ class SeriesWindows {
 
  private:
   void begin_transforms();
+  std::vector<std::int64_t> gaps_of(std::int64_t entity, std::int64_t begin,
+                                    std::int64_t end) const;
+  void add_piece(std::int64_t entity, std::int64_t begin, std::int64_t end);
   io::ByteRange range_of(const Place& place) const;
   // Of all rows that a window takes.
   void add_extents(const Place& place, std::vector<Extent>& extents) const;
@@ -108,9 +121,10 @@ class SeriesWindows {
   std::optional<Scaler> scaler_;            // where there are transforms
   const io::ByteSource* direct_ = nullptr;  // where values are read past the system's cache
   bool has_all_features_ = false, has_all_targets_ = false, has_all_future_ = false;
-  // Of each entity: the end of its windows, and the first row of the first one.
-  std::vector<std::int64_t> ends_, first_rows_;
-  std::int64_t n_short_ = 0;
+  // Of rows of one entity without a gap: the end of their windows, the first row of the first one,
+  // and whose they are.
+  std::vector<std::int64_t> ends_, first_rows_, piece_entities_;
+  std::int64_t n_short_ = 0, n_gaps_ = 0;
 };
 
 }  // namespace cellfeed::series

@@ -9,6 +9,7 @@
 
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/h5ad_output.h"
+#include "cellfeed/convert/inputs/unreadable_columns.h"
 #include "cellfeed/convert/ordered_pipeline.h"
 #include "cellfeed/convert/simulate/real_cells.h"
 #include "cellfeed/convert/simulate/simulation_plan.h"
@@ -237,6 +238,7 @@ SimulateResult Simulation::run() {
   result_.seconds = meter_->seconds();
   result_.cells_per_second = meter_->rate();
   result_.left_out_text = real_.sources().left_out_text();
+  add_sentence(result_.left_out_text, unreadable_text(real_.sources()));
   return std::move(result_);
 }
 

@@ -93,6 +93,7 @@ std::unique_ptr<RowStore> open_anndata(std::unique_ptr<StoredTree> file, const s
                                        const OpenOptions& options) {
   if (options.cache_bytes < 0)
     throw_invalid("cache_bytes must not be negative: {}", options.cache_bytes);
+  refuse_other_kinds(*file);
   if (options.layer == kNoLayer) return open_obs(std::move(file), format);
   const std::string layer = find_layer(*file, options.layer);
   if (is_csc(*file, layer)) return open_csc(std::move(file), format, layer);

@@ -12,6 +12,7 @@
 #include "cellfeed/format/anndata/uns_categories.h"
 #include "cellfeed/format/column_values.h"
 #include "cellfeed/format/open_side_by_side.h"
+#include "cellfeed/format/unreadable_columns.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::format::anndata {
@@ -169,6 +170,33 @@ const ColumnReader& Dataframe::reader(const std::string& column) const {
   return *readers_.try_emplace(column, std::move(made)).first->second;
 }
 
+// What throws anything else is damaged: an error where it is read.
+std::string Dataframe::why_unreadable(const std::string& column) const {
+  try {
+    reader(column).read(0, 0);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kUnsupported) return error.what();
+  }
+  return {};
+}
+
+std::vector<UnreadableColumn> Dataframe::unreadable() const {
+  {
+    const std::lock_guard lock(readers_mutex_);
+    if (unreadable_) return *unreadable_;
+  }
+  std::vector<std::string> reasons(columns_.size());
+  wait_side_by_side(std::ssize(columns_), io::is_local(file_.path()), [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    reasons[at] = why_unreadable(columns_[at]);
+  });
+  std::vector<UnreadableColumn> found;
+  for (std::size_t i = 0; i < columns_.size(); ++i)
+    if (!reasons[i].empty()) found.push_back({columns_[i], std::move(reasons[i])});
+  const std::lock_guard lock(readers_mutex_);
+  return *(unreadable_ = std::move(found));
+}
+
 std::shared_ptr<arrow::Array> Dataframe::read_column(const std::string& column, std::int64_t begin,
                                                      std::int64_t end) const {
   const ColumnReader& stored = reader(column);
@@ -184,20 +212,27 @@ std::shared_ptr<arrow::Array> Dataframe::read_index(std::int64_t begin, std::int
 }
 
 std::shared_ptr<arrow::Table> Dataframe::read(std::int64_t begin, std::int64_t end) const {
+  std::vector<std::string> columns = columns_;
+  std::string left_out;
+  for (const UnreadableColumn& column : unreadable()) {
+    std::erase(columns, column.name);
+    left_out += fmt::format("{}/{}\t{}\n", name_, column.name, column.why);
+  }
   arrow::FieldVector fields{arrow::field("_index", arrow::utf8())};
-  arrow::ArrayVector arrays(1 + columns_.size());
+  arrow::ArrayVector arrays(1 + columns.size());
   const auto read_one = [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
-    arrays[at] = i == 0 ? read_index(begin, end) : read_column(columns_[at - 1], begin, end);
+    arrays[at] = i == 0 ? read_index(begin, end) : read_column(columns[at - 1], begin, end);
   };
   wait_side_by_side(std::ssize(arrays), io::is_local(file_.path()), read_one);
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    auto field = arrow::field(columns_[i], arrays[i + 1]->type());
-    if (reader(columns_[i]).is_nullable())
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    auto field = arrow::field(columns[i], arrays[i + 1]->type());
+    if (reader(columns[i]).is_nullable())
       field = field->WithMetadata(arrow::key_value_metadata({{kNullableKey, "true"}}));
     fields.push_back(std::move(field));
   }
-  const auto metadata = arrow::key_value_metadata({{"index_name", index_name_}});
+  auto metadata = arrow::key_value_metadata({{"index_name", index_name_}});
+  if (!left_out.empty()) metadata->Append(kUnreadableKey, left_out);
   return arrow::Table::Make(arrow::schema(std::move(fields), metadata), arrays, end - begin);
 }
 

@@ -17,6 +17,10 @@
 
 namespace cellfeed::format::anndata {
 
+struct UnreadableColumn {
+  std::string name, why;
+};
+
 class Dataframe {
  public:
   // name: "obs", "var", "raw/var" or "raw.var". n_rows: what the matrix says; none: what the table
@@ -34,7 +38,8 @@ class Dataframe {
   std::vector<std::string> groups_beside() const;
   // Always strings. obs without an index has its rows named by position.
   std::shared_ptr<arrow::Array> read_index(std::int64_t begin, std::int64_t end) const;
-  // "_index" first; schema metadata "index_name" is the name the file gives it.
+  // "_index" first, without columns of types that cannot be read, which kUnreadableKey of the
+  // schema metadata names; schema metadata "index_name" is the name the file gives it.
   std::shared_ptr<arrow::Table> read(std::int64_t begin, std::int64_t end) const;
 
  private:
@@ -48,6 +53,9 @@ class Dataframe {
   std::unique_ptr<ColumnReader> make_reader(const std::string& column) const;
   std::unique_ptr<ColumnReader> make_member_reader(const std::string& column) const;
   const ColumnReader& reader(const std::string& column) const;
+  // Looks at each column, once.
+  std::vector<UnreadableColumn> unreadable() const;
+  std::string why_unreadable(const std::string& column) const;
 
   const StoredTree& file_;
   std::string name_;
@@ -56,8 +64,9 @@ class Dataframe {
   std::string index_name_;
   bool has_index_ = false;
   std::vector<std::string> columns_;
-  mutable ForkSafeMutex readers_mutex_;  // guards readers_, whose values stay
+  mutable ForkSafeMutex readers_mutex_;  // guards what follows; values of readers_ stay
   mutable std::map<std::string, std::unique_ptr<ColumnReader>> readers_;
+  mutable std::optional<std::vector<UnreadableColumn>> unreadable_;
 };
 
 }  // namespace cellfeed::format::anndata

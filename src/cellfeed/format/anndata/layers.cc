@@ -2,6 +2,7 @@
 #include "cellfeed/format/anndata/layers.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -102,6 +103,22 @@ std::vector<std::string> places_of_layer(const std::string& layer) {
   return {layer_path(layer)};
 }
 
+// Files of other programs that are of groups and arrays too.
+void refuse_other_kinds(const StoredTree& file) {
+  if (file.find("obs")) return;
+  constexpr std::array<std::array<const char*, 4>, 3> kOthers{{
+      {"row_attrs", "col_attrs", "loom file", "write it as .h5ad: scanpy.read_loom(path)"},
+      {"barcode_idx", "umi", "list of molecules of Cell Ranger (molecule_info.h5)",
+       "open the counts beside it, filtered_feature_bc_matrix.h5"},
+      {"assays", "cell.names", "Seurat file (.h5Seurat)",
+       "write it as .h5ad: SeuratDisk::Convert(path, dest = \"h5ad\")"},
+  }};
+  for (const auto& [one, other, kind, remedy] : kOthers)
+    if (file.find(one) && file.find(other))
+      throw_error(ErrorKind::kUnsupported, file.path(), "is a {}, no AnnData file; {}", kind,
+                  remedy);
+}
+
 std::string find_layer(const StoredTree& file, const std::string& layer) {
   if (is_obsm(layer)) return find_obsm(file, layer);
   if (layer.empty()) throw_invalid("the name of a layer is empty; X is 'X'");
@@ -110,6 +127,11 @@ std::string find_layer(const StoredTree& file, const std::string& layer) {
   const std::vector<std::string> layers = list_layers(file);
   constexpr const char* kObsAlone =
       "obs alone is read by cellfeed.open(..., layer=None) and by --layer none";
+  if (const auto modalities = list_members(file, "mod"); layers.empty() && !modalities.empty())
+    throw_error(ErrorKind::kUnsupported, file.path(),
+                "is a MuData, of which one modality can be read once it is a file of its own: "
+                "mudata.read(path)[NAME].write_h5ad(...); it holds {}",
+                fmt::join(modalities, ", "));
   if (layers.empty())
     throw_error(ErrorKind::kNoSuchKey, file.path(),
                 "the {} holds no matrix (no 'X', 'raw/X' or 'layers'){}{}", file.kind_name(),

@@ -22,6 +22,9 @@ std::pair<std::int64_t, std::int64_t> read_matrix_shape(const StoredTree& file,
 std::pair<std::int64_t, std::int64_t> read_csr_shape(const StoredTree& file,
                                                      const std::string& layer);
 
+// Throws kUnsupported, which says what it is, for a file of another program.
+void refuse_other_kinds(const StoredTree& file);
+
 // Where OpenOptions::layer may lie, the first place first. REQUIRES: not of obsm.
 std::vector<std::string> places_of_layer(const std::string& layer);
 // The path in the file of OpenOptions::layer. Throws kNoSuchKey listing the layers there are, or

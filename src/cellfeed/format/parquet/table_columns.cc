@@ -185,7 +185,13 @@ void ColumnFinder::refuse_unnamed_lists() const {
                   "it was made of",
                   name(c));
   const auto values = columns_that([&](int c) { return holds_value_lists(type(c)); });
-  if (genes.empty() || values.empty() || (genes.size() == 1 && genes == values)) return;
+  if (values.empty()) return;
+  if (genes.empty() || (genes.size() == 1 && genes == values))
+    throw_error(ErrorKind::kUnsupported, file_.path(),
+                "column '{}' holds lists of numbers, and no column has the genes that they are of: "
+                "a matrix in one column, as Merlin writes it, cannot be read. If numeric columns "
+                "are the genes, write the table without '{}'; layer None reads obs alone",
+                name(values[0]), name(values[0]));
   throw_error(ErrorKind::kInvalidArgument, file_.path(),
               "holds lists ({}), of which none has a known name: name the columns of genes and "
               "values with genes_column and values_column (known are {} and {})",

@@ -7,7 +7,6 @@
 #include <parquet/exception.h>
 #include <parquet/file_reader.h>
 #include <parquet/metadata.h>
-#include <parquet/properties.h>
 #include <parquet/statistics.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include "cellfeed/format/column_values.h"
 #include "cellfeed/format/decode_pool.h"
 #include "cellfeed/format/parquet_chunk.h"
+#include "cellfeed/format/parquet_reader.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/stand_in.h"
 
@@ -106,11 +106,9 @@ void TableFile::read_footer() {
       kAnyFooter + kPerFileByte * std::min(size(), kAnyFooter * kPerFileByte));
   const DecodePool& pool = *footer_pool_;
   const auto file = std::make_shared<SourceFile>(source_, pool.get());
-  parquet::arrow::FileReaderBuilder builder;
-  const arrow::Status opened = builder.Open(file, parquet::ReaderProperties(pool.get()));
+  auto opened = open_parquet_reader(file, pool.get());
   file->rethrow_source_error();
-  pool.check(opened, path_);
-  const auto reader = pool.value(builder.memory_pool(pool.get())->Build(), path_);
+  const auto reader = pool.value(std::move(opened), path_);
   metadata_ = reader->parquet_reader()->metadata();
   pool.check(reader->GetSchema(&schema_), path_);
   for (int c = 0; c < schema_->num_fields(); ++c)
@@ -219,18 +217,12 @@ void TableFile::read_slices(const Reading& reading, const DecodePool& pool,
   const std::int64_t n_rows = reading.most_rows < 0
                                   ? rows_of(reading.group)
                                   : std::min(reading.most_rows, rows_of(reading.group));
-  parquet::ReaderProperties properties(pool.get());
-  properties.set_page_checksum_verification(true);
-  parquet::ArrowReaderProperties arrow_properties(false);
-  arrow_properties.set_pre_buffer(false);
-  arrow_properties.set_batch_size(
-      std::max<std::int64_t>(1, reading.batch_rows > 0 ? reading.batch_rows : n_rows));
+  const std::int64_t batch_rows = reading.batch_rows > 0 ? reading.batch_rows : n_rows;
+  ParquetReading opening{.metadata = metadata_,
+                         .batch_rows = std::max<std::int64_t>(1, batch_rows)};
   if (reading.keeps_repeated_texts)
-    for (const int leaf : reading.leaves) arrow_properties.set_read_dictionary(leaf, true);
-  parquet::arrow::FileReaderBuilder builder;
-  pool.check(builder.Open(std::move(file), properties, metadata_), path_);
-  const auto reader =
-      pool.value(builder.memory_pool(pool.get())->properties(arrow_properties)->Build(), path_);
+    opening.dictionary_leaves.assign(reading.leaves.begin(), reading.leaves.end());
+  const auto reader = pool.value(open_parquet_reader(std::move(file), pool.get(), opening), path_);
   const std::size_t step =
       reading.n_leaves_at_once > 0 ? reading.n_leaves_at_once : reading.leaves.size();
   for (std::size_t first = 0; first < reading.leaves.size(); first += step) {

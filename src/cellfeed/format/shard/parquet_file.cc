@@ -10,6 +10,7 @@
 
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/parquet_reader.h"
 #include "cellfeed/format/shard/arrow_file.h"
 #include "cellfeed/format/shard/decoded_bytes.h"
 
@@ -59,9 +60,7 @@ ParquetFile::ParquetFile(std::shared_ptr<arrow::Buffer> bytes, std::int64_t n_ro
     metadata_ = parquet::ParquetFileReader::Open(file)->metadata();
     check_row_counts(n_rows, what);
     pool_.emplace(max_decoded_bytes(file_bytes, n_rows, metadata_->num_columns()));
-    parquet::arrow::FileReaderBuilder builder;
-    pool_->check(builder.Open(file, parquet::ReaderProperties(pool_->get()), metadata_), path_);
-    reader_ = pool_->value(builder.memory_pool(pool_->get())->Build(), path_);
+    reader_ = pool_->value(open_parquet_reader(file, pool_->get(), {.metadata = metadata_}), path_);
   } catch (const parquet::ParquetException& error) {
     throw_error(ErrorKind::kCorruptData, path_, "not a readable Parquet file: {}", error.what());
   }

@@ -15,6 +15,7 @@
 #include "cellfeed/format/shard/verify.h"
 #include "cellfeed/io/atomic_file.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/io/link_note.h"
 #include "cellfeed/io/small_file.h"
 
 namespace cellfeed::format::shard {
@@ -89,6 +90,9 @@ void remove_other_generations(const io::Directory& dir, const Manifest& manifest
 void require_file(const io::Directory& dir, const FileEntry& file) {
   const auto bytes = dir.file_bytes(file.name);
   if (bytes == file.bytes) return;
+  if (!bytes && !io::link_note(dir.path_of(file.name)).empty())
+    throw_error(ErrorKind::kInvalidArgument, dir.path_of(file.name),
+                "is a link, and rows are not appended through links: put a copy of the file there");
   throw_error(ErrorKind::kNotFound, dir.path_of(file.name),
               "the finished file was {} by another program while the others were written; run "
               "again with --resume",

@@ -30,12 +30,36 @@ std::shared_ptr<arrow::Array> finish_column(arrow::ArrayBuilder& builder) {
 }  // namespace
 
 ZarrColumn::ZarrColumn(const zr::Hierarchy& store, const std::string& name, zr::ArrayMetadata array)
-    : store_(store), name_(name), source_(store.shared_store(), name, std::move(array)) {
-  if (!source_.array().type.is_number() && !source_.array().type.holds_texts())
-    throw_error(ErrorKind::kUnsupported, source_.path(),
-                "a column of this zarr type is not readable; drop it and write the store again: "
-                "'{}' is of type {}",
-                name_, source_.array().type.text);
+    : store_(store),
+      name_(name),
+      source_(store.shared_store(), name, std::move(array)),
+      type_(source_.array().type) {
+  require_readable();
+}
+
+ZarrColumn::ZarrColumn(const zr::Hierarchy& store, const std::string& name, zr::ArrayMetadata array,
+                       const std::string& field)
+    : store_(store),
+      name_(name + "/" + field),
+      source_(store.shared_store(), name, std::move(array)),
+      type_(source_.array().type),
+      is_record_(true) {
+  for (const zr::Field& each : source_.array().type.fields) {
+    if (each.name == field) {
+      type_ = each.type;
+      break;
+    }
+    field_offset_ += static_cast<std::size_t>(each.type.bytes);
+  }
+  require_readable();
+}
+
+void ZarrColumn::require_readable() const {
+  if (type_.is_number() || type_.holds_texts()) return;
+  throw_error(ErrorKind::kUnsupported, source_.path(),
+              "a column of this zarr type is not readable; drop it and write the store again: "
+              "'{}' is of type {}",
+              name_, type_.text);
 }
 
 std::int64_t ZarrColumn::length() const {
@@ -44,7 +68,7 @@ std::int64_t ZarrColumn::length() const {
 }
 
 bool ZarrColumn::holds_integers() const {
-  const zr::TypeKind kind = source_.array().type.kind;
+  const zr::TypeKind kind = type_.kind;
   return kind == zr::TypeKind::kInteger || kind == zr::TypeKind::kUnsigned;
 }
 
@@ -66,7 +90,7 @@ std::shared_ptr<arrow::Array> ZarrColumn::read_all() const {
 
 std::shared_ptr<arrow::Array> ZarrColumn::read_checked(std::int64_t begin, std::int64_t end) const {
   const auto parts = read_parts(begin, end);
-  return source_.array().type.is_number() ? make_numbers(parts, end - begin) : make_texts(parts);
+  return type_.is_number() ? make_numbers(parts, end - begin) : make_texts(parts);
 }
 
 ZarrColumn::Bytes ZarrColumn::find_kept(std::int64_t chunk) const {
@@ -87,7 +111,12 @@ std::vector<ZarrColumn::Part> ZarrColumn::read_parts(std::int64_t begin, std::in
     parts.push_back({find_kept(chunk), chunk, at - chunk * step, n});
     places.push_back(source_.locate(chunk));
     stored += static_cast<std::uint64_t>(places.back().range.length);
-    if (places.back().state != zr::ChunkState::kWritten) n_missing += static_cast<std::uint64_t>(n);
+    if (places.back().state != zr::ChunkState::kWritten) {
+      n_missing += static_cast<std::uint64_t>(n);
+      if (is_record_)
+        throw_error(ErrorKind::kCorruptData, source_.path(), "a chunk is missing: there is no '{}'",
+                    source_.key_of_chunk(chunk));
+    }
     if (n_missing > kAlwaysReadBytes / width + kMostExpansion * stored)
       throw_error(ErrorKind::kCorruptData, source_.path(),
                   "a column has more rows than a store of this size can hold: '{}'", name_);
@@ -106,7 +135,7 @@ std::vector<ZarrColumn::Part> ZarrColumn::read_parts(std::int64_t begin, std::in
 
 ZarrColumn::Bytes ZarrColumn::decode(std::int64_t chunk, std::span<const std::byte> stored) const {
   auto decoded = std::make_shared<const std::vector<std::byte>>(
-      source_.decode(chunk, stored, most_expanded_bytes(stored.size())));
+      values_of(source_.decode(chunk, stored, most_expanded_bytes(stored.size()))));
   const std::lock_guard lock(mutex_);
   const bool is_kept = decoded->size() <= kMaxKeptBytes;
   kept_chunk_ = is_kept ? chunk : -1;
@@ -114,10 +143,21 @@ ZarrColumn::Bytes ZarrColumn::decode(std::int64_t chunk, std::span<const std::by
   return decoded;
 }
 
+// Of records, the field.
+std::vector<std::byte> ZarrColumn::values_of(std::vector<std::byte> elements) const {
+  if (!is_record_) return elements;
+  const auto width = static_cast<std::size_t>(type_.bytes);
+  const auto step = static_cast<std::size_t>(source_.array().type.bytes);
+  std::vector<std::byte> values(elements.size() / step * width);
+  for (std::size_t i = 0; i < values.size() / width; ++i)
+    std::memcpy(values.data() + i * width, elements.data() + i * step + field_offset_, width);
+  return values;
+}
+
 std::shared_ptr<arrow::Array> ZarrColumn::make_numbers(std::span<const Part> parts,
                                                        std::int64_t n) const {
   const zr::ArrayMetadata& array = source_.array();
-  const StoredNumber number = number_of(array.type, source_.path(), name_);
+  const StoredNumber number = number_of(type_, source_.path(), name_);
   const auto width = static_cast<std::size_t>(number.bytes);
   std::vector<std::byte> stored(static_cast<std::size_t>(n) * width);
   std::byte* to = stored.data();
@@ -160,7 +200,7 @@ std::shared_ptr<arrow::Array> ZarrColumn::make_texts(std::span<const Part> parts
     };
     bool is_sound = true;
     if (part.bytes)
-      is_sound = zr::visit_texts(array.type, *part.bytes, part.first, part.n, append);
+      is_sound = zr::visit_texts(type_, *part.bytes, part.first, part.n, append);
     else
       for (std::int64_t i = 0; i < part.n; ++i) append(missing);
     if (!is_sound || !is_utf8_throughout)

@@ -19,6 +19,26 @@ std::optional<std::int64_t> integer_of(const Json& json) {
 
 }  // namespace
 
+NodeKind ZarrNode::kind() const {
+  if (!node_->is_array) return NodeKind::kGroup;
+  return field_names().empty() ? NodeKind::kArray : NodeKind::kTable;
+}
+
+std::vector<std::string> ZarrNode::member_names() const {
+  return node_->is_array ? field_names() : store_.members(path_);
+}
+
+// Of an array of records of one dimension, which format 2 alone has: [["name", type], ...].
+std::vector<std::string> ZarrNode::field_names() const {
+  std::vector<std::string> names;
+  const Json type = node_->array.value("dtype", Json());
+  if (!type.is_array() || node_->array.value("shape", Json()).size() != 1) return names;
+  for (const Json& field : type)
+    if (field.is_array() && !field.empty() && field[0].is_string())
+      names.push_back(field[0].get<std::string>());
+  return names;
+}
+
 const Json* ZarrNode::attribute(std::string_view name) const {
   const auto found = node_->attributes.find(name);
   return found == node_->attributes.end() ? nullptr : &*found;
@@ -77,8 +97,7 @@ std::shared_ptr<const ColumnSource> ZarrNode::values() const {
 }
 
 std::shared_ptr<const ColumnSource> ZarrNode::field(const std::string& name) const {
-  throw_error(ErrorKind::kInternal, store_.store().path(), "no table of records: '{}' of '{}'",
-              name, path_);
+  return std::make_shared<const ZarrColumn>(store_, path_, array(), name);
 }
 
 std::unique_ptr<StoredNode> ZarrNode::categories(const std::string& group) const {

@@ -19,13 +19,13 @@ class ZarrNode final : public StoredNode {
            std::shared_ptr<const cellfeed::zarr::Node> node)
       : store_(store), path_(std::move(path)), node_(std::move(node)) {}
 
-  NodeKind kind() const override { return node_->is_array ? NodeKind::kArray : NodeKind::kGroup; }
+  NodeKind kind() const override;
   const std::string& path() const override { return path_; }
   bool has_attribute(std::string_view name) const override;
   std::optional<std::string> text_attribute(std::string_view name) const override;
   std::optional<std::vector<std::string>> texts_attribute(std::string_view name) const override;
   std::optional<std::vector<std::int64_t>> integers_attribute(std::string_view name) const override;
-  std::vector<std::string> member_names() const override { return store_.members(path_); }
+  std::vector<std::string> member_names() const override;
   bool has_member(const std::string& name) const override {
     return store_.find(path_ + "/" + name) != nullptr;
   }
@@ -40,6 +40,7 @@ class ZarrNode final : public StoredNode {
  private:
   cellfeed::zarr::ArrayMetadata array() const { return store_.array_of(*node_, path_); }
   const nlohmann::json* attribute(std::string_view name) const;
+  std::vector<std::string> field_names() const;
 
   const cellfeed::zarr::Hierarchy& store_;
   const std::string path_;
