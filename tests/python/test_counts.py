@@ -130,5 +130,6 @@ def test_a_cell_that_the_look_does_not_see_is_refused_when_it_comes(tmp_path):
     del stored.uns["log1p"]
     stored.write_h5ad(tmp_path / "1.h5ad")
     counts_of(2, 2000).write_h5ad(tmp_path / "2.h5ad")
-    with pytest.raises(InvalidArgumentError, match=r"1\.h5ad.*sum to the fraction.*force=True"):
+    said = r"1\.h5ad.*are normalised or logarithms.*force=True"
+    with pytest.raises(InvalidArgumentError, match=said):
         rows_of([tmp_path / f"{n}.h5ad" for n in range(3)], NORMALIZED)

@@ -22,6 +22,7 @@ N = 600
 def adata():
     rng = np.random.default_rng(0)
     x = scipy.sparse.random(N, 30, 0.3, format="csr", dtype=np.float32, random_state=1)
+    x.data = rng.integers(1, 9, x.nnz).astype(np.float32)
     obs = pd.DataFrame(
         {
             "kind": pd.Categorical(rng.choice(["a", "b", "c"], N)),

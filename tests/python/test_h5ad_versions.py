@@ -353,5 +353,5 @@ def test_info_of_a_file_with_a_column_that_cannot_be_read(tmp_path):
     description = cf.info(path)
     assert description["n_cells"] == 3
     assert description["obs"] == []
-    assert "obs/bad" in description["obs_refused"]
-    assert description["var_refused"] is None
+    assert "obs/bad" in description["left_out"]
+    assert description["obs_refused"] is description["var_refused"] is None

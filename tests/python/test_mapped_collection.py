@@ -495,7 +495,7 @@ def test_the_label_nan_is_not_a_missing_one(with_nan):
     ("options", "words"),
     [
         (dict(), r"no X; name one of its matrices instead: layers/s"),
-        (dict(layers_keys="raw.X"), "raw/X"),
+        (dict(layers_keys="raw.X"), "raw"),
         (dict(layers_keys=["s", "obsm/P"]), r"layers_keys names 'obsm/P': pass obsm_keys=\['P'\]"),
         (dict(layers_keys=["s", "layers/s"]), "layers_keys has 's' twice"),
         (dict(layers_keys="s", obsm_keys=["P", "obsm/P"]), "obsm_keys has 'P' twice"),

@@ -169,7 +169,9 @@ def test_a_layer_of_shards_that_leave_genes_out(paths, cells, whole, tmp_path):
         "slice": (cf.convert_to_shards(few[90:700], tmp_path / "s"), slice(90, 700)),
         "filter": (tmp_path / "f", rows),
     }
-    cf.append_to_shards(few[[1, 5]], cf.convert_to_shards(few[[9, 3]], tmp_path / "a"))
+    some = cf.convert_to_shards(few[[9, 3]], tmp_path / "a")
+    with pytest.warns(UserWarning, match="are there twice now"):  # cells of the same file
+        cf.append_to_shards(few[[1, 5]], some, force=True)
     run("shard", tmp_path / "few", "--layers", "twice", "--obsm", "X_pca", "--filter", where,
         "--output-dir", tmp_path / "f")  # fmt: skip
     written["appended"] = (tmp_path / "a", [9, 3, 1, 5])

@@ -116,6 +116,7 @@ def test_what_calendars_leave_out_is_no_gap(tmp_path, freq):
     assert SeriesDataset(path, 10, 2).n_gaps == 0
 
 
+@pytest.mark.filterwarnings("ignore:.*is not what the scaler was fitted on")
 @given(st.data())
 @settings(max_examples=40)
 def test_rows_that_are_not_there_are_added_as_pandas_does(tmp_path_factory, data):

@@ -6,6 +6,7 @@ import os
 import secrets
 import sys
 from multiprocessing import context
+from types import FrameType
 from typing import Any
 
 from .._arguments import as_int, shown
@@ -48,6 +49,8 @@ class Ranks:
     def __getstate__(self) -> dict[str, object]:
         # A started worker has no group, nor does it inherit one as a forked worker does.
         is_started = context.get_spawning_popen() is not None
+        if is_started:
+            self.refuse_second_split()
         of_parent = (self.now(), self.are_grouped()) if is_started else None
         return {"_given": self._given, "_of_parent": of_parent}
 
@@ -76,6 +79,26 @@ class Ranks:
                 f"of {now[1]}: what was handed out belongs to another deal; start or end the "
                 "process group between epochs, or pass rank and world_size"
             )
+
+    def refuse_second_split(self) -> None:
+        """Refuse to be iterated by Hugging Face's Accelerate, which deals a rank's share again.
+
+        For what hands samples out to call first. Nothing but the stack shows who iterates.
+        """
+        accelerate = sys.modules.get("accelerate.data_loader")
+        if accelerate is None or self.now()[1] == 1:
+            return
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if frame.f_globals is vars(accelerate):
+                raise InvalidArgumentError(
+                    "accelerator.prepare splits the batches of a DataLoader among the processes, "
+                    "and these are the share of one process already, so that most samples would be "
+                    "left out: prepare a cellfeed.Loader or scDataset without a DataLoader, or "
+                    "leave the DataLoader out of prepare and move its batches to "
+                    "accelerator.device"
+                )
+            frame = frame.f_back
 
     def are_grouped(self) -> bool:
         """True where an initialised ``torch.distributed`` group has all ranks, and no others."""

@@ -38,6 +38,7 @@ class RankSampler:
         """Those of this rank."""
 
     def __iter__(self) -> Iterator[int]:
+        self._ranks.refuse_second_split()
         return SamplerIterator(self)
 
     @property

@@ -223,6 +223,7 @@ class Schedule:
 
     def begin(self) -> Run:
         """An iteration of this process."""
+        self.ranks.refuse_second_split()
         self._n_begun += 1
         return Run(self, self._n_begun - 1)
 

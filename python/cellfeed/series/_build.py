@@ -346,6 +346,5 @@ def build_series(
     report_uploads(result)
     left_out = result.pop("left_out")
     for text in result["warnings"]:
-        kind = LeftOutWarning if text == left_out else UserWarning
-        _warnings.warn(text, kind, stacklevel=2)
+        _warnings.warn(text, LeftOutWarning if text == left_out else UserWarning, stacklevel=2)
     return SeriesResult(path=path, **result)

@@ -64,7 +64,7 @@ Unreadable find_unreadable(std::int64_t n_stores,
     const std::size_t n = names.size();
     names.resize(std::min(n, kNamed));
     if (n > kNamed) names.push_back(fmt::format("{} more", n - kNamed));
-    found.text = fmt::format("columns of types that cannot be read are left out: {} ({})",
+    found.text = fmt::format("columns that cannot be read are left out: {} ({})",
                              fmt::join(names, ", "), why);
   }
   found.text = with_more(found.text, n_more);

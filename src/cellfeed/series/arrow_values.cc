@@ -243,7 +243,8 @@ void read_numbers(const arrow::Array& array, double* out, std::int64_t stride,
       const std::string_view text = a.GetView(i);
       if (is_missing_text(text)) return static_cast<double>(NAN);
       const auto value = parse_number(text);
-      if (!value) bad(i, fmt::format("is no number: '{}'", text.substr(0, 80)));
+      if (!value)
+        bad(i, fmt::format("{}, which is no number: {:?}", type_text(array), text.substr(0, 80)));
       return value.value_or(NAN);
     });
   });

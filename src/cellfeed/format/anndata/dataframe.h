@@ -38,7 +38,7 @@ class Dataframe {
   std::vector<std::string> groups_beside() const;
   // Always strings. obs without an index has its rows named by position.
   std::shared_ptr<arrow::Array> read_index(std::int64_t begin, std::int64_t end) const;
-  // "_index" first, without columns of types that cannot be read, which kUnreadableKey of the
+  // "_index" first, without columns that cannot be read, which kUnreadableKey of the
   // schema metadata names; schema metadata "index_name" is the name the file gives it.
   std::shared_ptr<arrow::Table> read(std::int64_t begin, std::int64_t end) const;
 
