@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from typing import ClassVar
 
 import anndata
 import numpy as np
@@ -104,6 +105,26 @@ def test_without_a_part(path):
     assert data.val_dataloader() == []
     with pytest.raises(cf.errors.InvalidArgumentError, match="no part 'test'"):
         data.test_dataloader()
+
+
+@pytest.mark.filterwarnings("ignore:.*no `validation_step`", "ignore:.*returned `None`")
+def test_overfitting_takes_the_same_batches_in_each_epoch(path):
+    class Model(LightningModule):
+        rows: ClassVar[list] = []
+
+        def training_step(self, batch):
+            self.rows.append(batch.index.tolist())
+
+        def configure_optimizers(self):
+            return None
+
+    data = CellDataModule(path, batch_size=16, seed=3, split={"train": 1.0})
+    Trainer(
+        max_epochs=3, overfit_batches=2, accelerator="cpu", logger=False, barebones=True,
+    ).fit(Model(), datamodule=data)  # fmt: skip
+    first, second = Model.rows[:2]
+    assert first != second
+    assert Model.rows == [first, second] * 3
 
 
 def test_options_reach_the_loaders(path, adata):

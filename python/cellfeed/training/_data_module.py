@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
 
 from .._arguments import as_bool, as_int, as_names, check_options
 from .._iteration.rank import Ranks
@@ -36,7 +36,12 @@ _CHUNKED_BLOCK = 64
 
 
 class _LoaderOfOneEpoch(Loader[Any]):
-    """Draws the same in every pass, whatever epoch Lightning sets or was counted."""
+    """Draws the same in every pass, whatever epoch was counted."""
+
+    @property
+    def sampler(self) -> NoReturn:
+        """None: Lightning sets no epoch, and takes it for a loader that does not shuffle."""
+        raise AttributeError("sampler")
 
     def _batches(self, run: Run) -> Generator[Any, None, None]:
         self.set_epoch(self._options.epoch)
@@ -316,7 +321,10 @@ class CellDataModule(LightningDataModule):
         return kind(cells, strategy, self.batch_size, **more)
 
     def train_dataloader(self) -> Loader[Any]:
-        """Shuffled batches of the training cells, another order each epoch."""
+        """Shuffled batches of the training cells, another order each epoch.
+
+        With ``Trainer(overfit_batches=N)`` each epoch has the same N batches.
+        """
         strategy, options = self._strategy, self._options
         if strategy is None:
             strategy = BlockShuffling(_CHUNKED_BLOCK if self.cells._core.is_chunked else 1)
@@ -325,7 +333,9 @@ class CellDataModule(LightningDataModule):
             if self._whole_shards and world_size > 1:
                 strategy = WholeShards(world_size)
                 options = {**options, "partition": "interleave"}
-        return self._loader(self._part("train"), strategy, options)
+        overfits = getattr(self.trainer, "overfit_batches", 0) > 0
+        kind = _LoaderOfOneEpoch if overfits else Loader
+        return self._loader(self._part("train"), strategy, options, kind)
 
     def val_dataloader(self) -> Loader[Any] | list[Any]:
         """The validation cells in the order of the files; nothing where there are none.
