@@ -21,7 +21,14 @@ from task import Task
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEFAULT_DATA = ROOT / "build" / "bench" / "data"
 RUN_PROGRAM = "from cellfeed._program import main; main()"
-CONVERT = "import sys, json, cellfeed; cellfeed.convert_to_shards(**json.loads(sys.argv[1]))"
+CONVERT = """
+import json, sys, warnings, cellfeed
+options = json.loads(sys.argv[1])
+made = cellfeed.convert_to_shards(**options)
+warnings.simplefilter("ignore")  # the same cells again
+for _ in range(int(sys.argv[2]) - 1):
+    cellfeed.append_to_shards(options["adata_path"], made, force=True)
+"""
 
 
 @dataclass(frozen=True)
@@ -173,12 +180,12 @@ class Workshop:
             n_repeats = max(spec.n_cells // SPECS[spec.repeats_of].n_cells, 1)
         self.ensure(spec.repeats_of or atlas, "plain")
         facts = json.loads((source / "atlas.json").read_text())
-        inputs = [str(source / f"plain_{i}.h5ad") for i in range(facts["n_files"])] * n_repeats
+        inputs = [str(source / f"plain_{i}.h5ad") for i in range(facts["n_files"])]
         target = home / data
         shutil.rmtree(target, ignore_errors=True)
         order = "mean" if data == "packed_mean" else "source"
         arguments = {"adata_path": inputs, "output_dir": str(target), "gene_order": order}
-        self._python(CONVERT, json.dumps(arguments))
+        self._python(CONVERT, json.dumps(arguments), str(n_repeats))
         if spec.repeats_of:
             facts = {
                 **facts,
