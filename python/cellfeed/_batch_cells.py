@@ -12,14 +12,13 @@ from ._arguments import as_text, suggestion
 from ._batch_matrices import BatchMatrices
 from ._batch_source import AnyBlock, BatchSource, Columns, as_csr
 from ._cells.lazy_obs import as_pandas
+from ._extras import pd, scipy
 from ._lazy import cached_property
 from ._on_device import MovesToDevice, Tensors
 from .errors import NoSuchKeyError
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
-    import scipy.sparse
 
     from ._options import Label
 
@@ -116,8 +115,6 @@ class BatchObs(Mapping[str, Values]):
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame; categoricals stay categorical."""
-        import pandas as pd
-
         return pd.DataFrame({name: self.column(name) for name in self})
 
     def column(self, name: str) -> pd.Categorical | np.ndarray:

@@ -12,13 +12,12 @@ import numpy as np
 
 from . import _core
 from ._cells.matrices import Matrices
+from ._extras import scipy
 from ._iteration.worker import this_worker
 from ._lazy import cached_property
 from .errors import InvalidArgumentError, NoSuchKeyError
 
 if TYPE_CHECKING:
-    import scipy.sparse
-
     from ._cells.gene_masks import GeneMasks
     from ._cells.names import Names
     from ._options import Label
@@ -177,8 +176,6 @@ def _of_sparse(array: np.ndarray | None) -> np.ndarray:
 
 def as_csr(block: AnyBlock) -> scipy.sparse.csr_matrix:
     """A sparse matrix that shares the memory of a sparse block."""
-    import scipy.sparse
-
     parts = (block.values, column_numbers(block), row_starts(block))
     matrix = scipy.sparse.csr_matrix(parts, shape=(block.n_rows, block.n_cols), copy=False)
     matrix.has_canonical_format = True

@@ -13,6 +13,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._arguments import is_url, parse_memory_budget, parse_threads, shown
+from ._extras import with_extra
 from ._progress import Progress, as_progress_callback
 from .errors import CellfeedError, ClusterError, InvalidTypeError, NotFoundError
 from .shard_plan import ShardPlan, WrittenShard, forget, require_same_version, write_part
@@ -32,11 +33,7 @@ def require_dask() -> None:
     try:
         import distributed  # noqa: F401
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"workers of a cluster need dask.distributed, and {error.name} is not installed: "
-            f"pip install 'cellfeed[dask]'",
-            name=error.name,
-        ) from error
+        raise with_extra(error) from error
 
 
 @contextlib.contextmanager

@@ -192,11 +192,6 @@ def report_kept(files: _core.Collection) -> None:
 
 
 def _find_torch_library() -> str:
-    try:
-        from .torch import find_torch_library
-    except ModuleNotFoundError as error:
-        raise InvalidArgumentError(
-            "pin_memory=True takes page-locked memory from PyTorch, which is not installed: "
-            "pip install torch"
-        ) from error
+    from .torch import find_torch_library
+
     return find_torch_library()

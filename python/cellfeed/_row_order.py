@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sized
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ._arguments import shown
+from ._extras import pd
 from ._samples import length_of
 from .errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def index_of(values: Any) -> pd.Index | None:
@@ -56,7 +54,6 @@ def require_order(
     """
     if index is None or len(index) != n:
         return
-    import pandas as pd
 
     if index.equals(pd.RangeIndex(n)):
         return

@@ -12,11 +12,10 @@ from . import _core
 from ._arguments import as_row_numbers, refuse_one_row
 from ._batch_cells import BatchObs, BatchOfCells
 from ._batch_source import BatchArrays, as_csr, column_numbers, row_starts
+from ._extras import anndata, pd, scipy
 from ._lazy import cached_property
 
 if TYPE_CHECKING:
-    import anndata
-    import scipy.sparse
     import torch
 
     from ._batch_matrices import BatchMatrices
@@ -152,8 +151,6 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
 
     def to_scipy(self) -> scipy.sparse.csr_matrix:
         """``scipy.sparse.csr_matrix``; no copy of a sparse batch."""
-        import scipy.sparse
-
         if not self._core.is_sparse:
             return scipy.sparse.csr_matrix(self._core.values)
         return as_csr(self._core)
@@ -186,9 +183,6 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
         ``obsm`` are those of the batch, and ``raw`` is ``layers["raw/X"]`` with the names of its
         genes.
         """
-        import anndata
-        import pandas as pd
-
         obs = self.obs.to_pandas().set_axis(self.obs_names)
         var = self._source.names.var().loc[self.var_names]
         names = self._source.matrices.layer_names

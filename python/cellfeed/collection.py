@@ -16,6 +16,7 @@ from ._cells.lazy_obs import LazyObs
 from ._cells.origins import GenesChosen, Selected, Viewed
 from ._cells.runs import Runs
 from ._cells.splitting import deal
+from ._extras import anndata, pd
 from ._lazy import cached_property
 from ._options import Casting, DType, Index, Output, ReadKeywords, Rows, Where
 from ._reader import Reader, ReaderOptions
@@ -26,8 +27,6 @@ from .encoded import EncodedCells
 from .errors import NoSuchKeyError, OutOfRangeError
 
 if TYPE_CHECKING:
-    import anndata
-    import pandas as pd
     from scipy.sparse import csr_matrix
 
     from .transforms import Transform
@@ -381,8 +380,6 @@ class CellView(BatchOnDemand, CellCollection):
     @property
     def var_names(self) -> pd.Index:
         """Names of the genes, a ``pandas.Index``."""
-        import pandas as pd
-
         return pd.Index(self._core.gene_names, dtype=object)
 
     def to_adata(self, *, ignore_X: bool = False, ignore_layers: bool = False) -> anndata.AnnData:  # noqa: N803

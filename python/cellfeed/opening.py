@@ -49,7 +49,7 @@ def open(
     obs: Sequence[str] | str | None = None,
     categories: Categories | None = None,
     unknown_label: UnknownLabel = None,
-    layer: Sequence[str] | str | None = "X",
+    layer: str | list[str] | None = "X",
     layers: Sequence[str] | str | None = None,
     obsm: Sequence[str] | str | None = None,
     make_unique: bool = False,

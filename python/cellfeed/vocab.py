@@ -25,6 +25,7 @@ from ._arguments import (
     suggestion,
 )
 from ._cells.anndata_arrays import var_of
+from ._extras import anndata, pd
 from ._json_file import read_json
 from ._special_tokens import CLS_ID, FIRST_GENE_ID, MASK_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from .collection import CellCollection
@@ -39,8 +40,6 @@ from .opening import open as open_cells
 from .strategies import Streaming
 
 if TYPE_CHECKING:
-    import anndata
-    import pandas as pd
     from scipy.sparse import csr_matrix
 
     from .batch import Batch
@@ -311,8 +310,6 @@ class GeneVocab:
 
 def _names_in(adata: anndata.AnnData, layer: str, key: str | None) -> Iterable[str]:
     """As those of the file that it would be written to."""
-    import anndata
-
     var = var_of(adata, layer)
     if key is not None:
         return _column_of(var, key)

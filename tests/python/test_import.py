@@ -92,3 +92,43 @@ def test_modules_of_the_specification_are_there_when_named():
     for name in ("dataset", "distributed", "gene_selection", "memmap_store", "sampling", "sharding",
                  "vocab"):  # fmt: skip
         modules_after(f"import cellfeed as cf; cf.data.{name}")
+
+
+MISSING = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name in {packages}:
+            raise ModuleNotFoundError(f"No module named '{{name}}'", name=name)
+
+sys.meta_path.insert(0, Missing())
+import cellfeed as cf
+cells = cf.open({path!r}, obs="Celltype")
+batch = next(iter(cf.Loader(cells, cf.Streaming(), batch_size=5)))
+view = cells[:5]
+for use in (lambda: batch.x, batch.to_torch, batch.obs.to_pandas, batch.to_anndata,
+            lambda: cells.obs.df, lambda: view.X, lambda: view.var, view.to_adata,
+            lambda: cf.training.train, lambda: cf.Loader(cells, cf.Streaming(), 5, pin_memory=True)):
+    try:
+        use()
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+
+
+def test_a_package_that_is_missing_is_named_with_its_extra(shared_data):
+    path = str(shared_data / "anndata/scp1884.h5ad")
+    packages = ["anndata", "lightning", "pandas", "pytorch_lightning", "scipy", "torch"]
+    code = MISSING.format(packages=packages, path=path)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    said = [line.replace("is not installed: pip install", "->") for line in run.stdout.splitlines()]
+    assert said == [
+        "scipy -> 'cellfeed[scverse]'", "torch -> 'cellfeed[torch]'",
+        "pandas -> 'cellfeed[scverse]'", "pandas -> 'cellfeed[scverse]'",
+        "pandas -> 'cellfeed[scverse]'", "scipy -> 'cellfeed[scverse]'",
+        "pandas -> 'cellfeed[scverse]'", "scipy -> 'cellfeed[scverse]'",
+        "torch -> 'cellfeed[train]'", "torch -> 'cellfeed[torch]'",
+    ]  # fmt: skip

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import scipy.sparse
 
 from .. import _core
 from .._arguments import suggestion
+from .._extras import anndata, pd, scipy
 from ..errors import (
     CorruptDataError,
     InvalidArgumentError,
@@ -21,10 +21,6 @@ from ..errors import (
     UnsupportedError,
 )
 from .matrices import layer_path
-
-if TYPE_CHECKING:
-    import anndata
-    import pandas as pd
 
 PROCESSING = "cellfeed_processing"  # in uns: what was done to X
 
@@ -116,8 +112,6 @@ def processing_of(adata: anndata.AnnData, name: str) -> tuple[str, bool, bool]:
 
 def rows_table(frame: pd.DataFrame) -> _core.Collection:
     """A data frame as a collection of its rows, without genes."""
-    import pandas as pd
-
     no_genes = arrow_table(pd.DataFrame(index=pd.Index([], dtype=object)))
     indptr = np.zeros(len(frame) + 1, dtype=np.int64)
     indices, values = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32)
@@ -135,8 +129,6 @@ def content_of(table: pa.Table) -> int:
     table
         Of :func:`arrow_table`.
     """
-    import pandas as pd
-
     digest = hashlib.blake2b(digest_size=8)
     for name, column in zip(table.column_names, table.columns, strict=True):
         values = column.to_pandas()
@@ -165,8 +157,6 @@ def path_of_backed(adata: anndata.AnnData, matrices: Sequence[str] = ()) -> str:
     InvalidArgumentError
         A view, or changed in memory: the file has other cells, genes, names or labels.
     """
-    import anndata
-
     remedy = "; pass the file itself, write the changes to a file, or open adata.to_memory()"
     if adata.is_view:
         raise InvalidArgumentError(
@@ -223,8 +213,6 @@ def _matrix(
     adata: anndata.AnnData, layer: str | None
 ) -> tuple[np.ndarray | scipy.sparse.spmatrix, pd.DataFrame]:
     if layer is None:
-        import pandas as pd
-
         none = scipy.sparse.csr_matrix((adata.n_obs, 0), dtype=np.float32)
         return none, pd.DataFrame(index=pd.Index([], dtype=str))
     if layer == "X":
@@ -245,8 +233,6 @@ def _matrix(
 def _obsm(
     adata: anndata.AnnData, path: str
 ) -> tuple[np.ndarray | scipy.sparse.spmatrix, pd.DataFrame]:
-    import pandas as pd
-
     name = path.removeprefix("obsm/")
     if name not in adata.obsm:
         raise NoSuchKeyError(f"no obsm {name!r}{suggestion(name, adata.obsm)}")

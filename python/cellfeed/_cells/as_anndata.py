@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._arguments import as_bool, as_int
+from .._extras import anndata
 from .._options import DTypeName
 from ..errors import PrecisionError
 from .stored_dtypes import common_dtype
 
 if TYPE_CHECKING:
-    import anndata
-
     from .._table import CellTable
     from ..collection import CellCollection, CellView
 
@@ -78,8 +77,6 @@ def of_dtype(matrix: Any, dtype: str) -> Any:
 
 def make_anndata(view: CellView, ignore_x: bool, ignore_layers: bool) -> anndata.AnnData:
     """An AnnData of a view, with every obs and var column, and matrices as stored."""
-    import anndata
-
     x = None if ignore_x else view.X
     shape = view.shape if ignore_x else None
     adata = anndata.AnnData(X=x, obs=view.obs.df, var=view.var, shape=shape)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import _core
+from .._extras import pd
 from .labels import EXACT_IN_FLOAT64
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
 
@@ -46,8 +46,6 @@ def join_var(core: _core.Collection) -> pd.DataFrame:
     core
         Of files; the index is its gene axis.
     """
-    import pandas as pd
-
     n = core.n_genes
     columns: dict[str, _Column] = {}
     last = None
@@ -85,8 +83,6 @@ class _Column:
 
     def joined(self) -> pd.Series:
         """A value for each gene."""
-        import pandas as pd
-
         n = len(self.is_known)
         if not self.parts:
             return pd.Series(np.full(n, np.nan))
@@ -104,7 +100,6 @@ class _Column:
 
 def _nullable(values: pa.ChunkedArray) -> pd.Series:
     """As pandas has them; whole numbers and booleans nullable, so that none is changed."""
-    import pandas as pd
     import pyarrow as pa
 
     if pa.types.is_null(values.type):
@@ -114,12 +109,10 @@ def _nullable(values: pa.ChunkedArray) -> pd.Series:
     if pa.types.is_integer(values.type):
         is_missing = values.is_null().to_numpy().copy()
         return pd.Series(pd.arrays.IntegerArray(values.fill_null(0).to_numpy().copy(), is_missing))
-    return values.to_pandas()
+    return pd.Series(values.to_pandas())
 
 
 def _kind(values: pd.Series) -> str:
-    import pandas as pd
-
     if isinstance(values.dtype, pd.BooleanDtype):
         return "boolean"
     if pd.api.types.is_integer_dtype(values.dtype):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 import numpy as np
 
 from .._arguments import as_names, as_row_numbers, shown
+from .._extras import pd
 from .._row_order import mask_index_of, require_order
 from ..errors import InvalidTypeError
 from .indexing import are_names
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pandas as pd
     import pyarrow as pa
 
     from .._batch_source import Column
@@ -32,8 +32,6 @@ def as_pandas(values: np.ndarray, column: Column) -> pd.Categorical | np.ndarray
     column
         Says which, and has the categories.
     """
-    import pandas as pd
-
     if not column.is_categorical:
         return values
     return pd.Categorical.from_codes(values, column.categories, ordered=column.ordered)
@@ -66,15 +64,11 @@ class LazyObs:
     @property
     def columns(self) -> pd.Index[str]:
         """Names of the columns."""
-        import pandas as pd
-
         return pd.Index(self.keys(), dtype=object)
 
     @property
     def index(self) -> pd.Index[str]:
         """Names of the cells."""
-        import pandas as pd
-
         if self._index is None:
             cells = self._cells
             self._index = pd.Index(cells._names.obs_names(cells._all_rows()), dtype=object)
@@ -117,16 +111,12 @@ class LazyObs:
         )
 
     def _column(self, name: str) -> pd.Series:
-        import pandas as pd
-
         if name not in self._columns:
             values = as_pandas(self._cells.obs_values(name), self._cells.obs_column(name))
             self._columns[name] = pd.Series(values, index=self.index, name=name)
         return self._columns[name]
 
     def _frame(self, names: Iterable[str]) -> pd.DataFrame:
-        import pandas as pd
-
         return pd.DataFrame({name: self._column(name) for name in names}, index=self.index)
 
     @property

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..errors import InvalidArgumentError
 
 # Of :func:`cellfeed.open`: a name, of each file the first of several that it has, or none.
-Layer: TypeAlias = "str | Sequence[str] | None"
+Layer: TypeAlias = "str | list[str] | None"
 
 
 def layer_path(name: str) -> str:
@@ -35,7 +35,7 @@ def core_layers(layer: Layer) -> list[str]:
     """Names in the core: ``None`` is ``"none"``, and a layer of that name ``"layers/none"``."""
     if layer is None:
         return ["none"]
-    names = [layer] if isinstance(layer, str) else list(layer)
+    names = [layer] if isinstance(layer, str) else layer
     return ["layers/none" if name == "none" else name for name in names]
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._arguments import as_bool, as_names
+from .._extras import pd
 from .._lazy import cached_property
 from ..collection import CellCollection
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def have_same_genes(cells: CellCollection) -> bool:
@@ -43,8 +40,6 @@ class FileGenes:
     @cached_property
     def of_files(self) -> list[pd.Index]:
         """Names in the order of each file."""
-        import pandas as pd
-
         core = self._cells._core
         genes = [core.store_genes(file) for file in range(core.n_stores)]
         return [pd.Index(names, dtype=object) for names in genes]
@@ -52,8 +47,6 @@ class FileGenes:
     @cached_property
     def joint(self) -> pd.Index | None:
         """Names of the joined axis."""
-        import pandas as pd
-
         return None if self._join is None else pd.Index(self._cells.var_names, dtype=object)
 
     @cached_property
@@ -74,7 +67,5 @@ class FileGenes:
 
     def files_without_axis(self, names: Iterable[str]) -> list[int]:
         """Numbers of the files whose genes are not exactly these, in this order."""
-        import pandas as pd
-
         wanted = pd.Index(as_names("vars", names), dtype=object)
         return [i for i, genes in enumerate(self.of_files) if not genes.equals(wanted)]

@@ -9,9 +9,9 @@ from operator import is_
 from typing import Any, TypeAlias, overload
 
 import numpy as np
-import scipy.sparse
 
 from .._batch_source import AnyBlock, column_numbers, row_starts
+from .._extras import scipy
 
 
 class SparseRows:

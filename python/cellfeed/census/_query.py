@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .._arguments import as_bool, as_names, as_text, suggestion
 from .._cells.filtering import genes_where, rows_where
+from .._extras import anndata, pd
 from .._lazy import cached_property
 from .._options import DType
 from ..collection import CellCollection
@@ -22,8 +23,6 @@ from ._organism import organism_mask
 from ._reads import MatrixReads, TableReads
 
 if TYPE_CHECKING:
-    import anndata
-    import pandas as pd
     import pyarrow as pa
 
     from ..batch import Batch
@@ -173,7 +172,6 @@ class ExperimentAxisQuery:
         if column_names is not None:
             names = _known("obs", as_names("column_names of obs", column_names), known)
         wanted = known if names is None else names
-        import pandas as pd
 
         obs = self._chosen.obs
         frame = pd.DataFrame({name: obs[name] for name in wanted if name in obs}, index=obs.index)
@@ -248,8 +246,6 @@ class ExperimentAxisQuery:
         drop_levels
             Leave out categories that no cell has.
         """
-        import anndata
-
         refuse_what_cells_lack(obsp_layers, varm_layers, varp_layers)
         wanted = columns_of_axes(column_names)
         matrices = MatrixNames(self._cells)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from torch.utils.data.distributed import DistributedSampler
+from .._extras import with_extra
+
+try:
+    from torch.utils.data.distributed import DistributedSampler
+except ModuleNotFoundError as error:
+    raise with_extra(error) from error
 
 from ._batch_tensors import BatchTensors
 from ._batches import TensorBatch

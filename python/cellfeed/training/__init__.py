@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .._extras import with_extra
+
 try:
     from ._data_module import CellDataModule
     from ._resume import ResumeLoader
 except ModuleNotFoundError as error:
-    if str(error.name).partition(".")[0] not in ("torch", "lightning", "pytorch_lightning"):
-        raise
-    raise ModuleNotFoundError(
-        f"training needs {error.name}, which is not installed: pip install 'cellfeed[train]'",
-        name=error.name,
-    ) from error
+    raise with_extra(error, "train") from error
 
 # Name -> module that holds it.
 _LAZY = {"CellModule": "_module", "TrainedModel": "_trained_model", "load": "_trained_model",

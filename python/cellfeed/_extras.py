@@ -1,0 +1,55 @@
+"""Packages that only some uses need: each is imported when it is first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+_EXTRAS = {
+    "anndata": "scverse", "distributed": "dask", "lightning": "train", "pandas": "scverse",
+    "pytorch_lightning": "train", "scipy": "scverse", "torch": "torch",
+}  # fmt: skip
+
+
+def with_extra(error: ModuleNotFoundError, extra: str | None = None) -> ModuleNotFoundError:
+    """The same error, with the ``pip install`` that mends it if the package is of an extra.
+
+    Parameters
+    ----------
+    error
+        Of an import.
+    extra
+        What to install; by default the smallest extra that has the package.
+    """
+    package = str(error.name).partition(".")[0]
+    if package not in _EXTRAS:
+        return error
+    return ModuleNotFoundError(
+        f"{package} is not installed: pip install 'cellfeed[{extra or _EXTRAS[package]}]'",
+        name=error.name,
+    )
+
+
+class _Package:
+    """A package that is imported for its first attribute."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        try:
+            value = getattr(importlib.import_module(self._name), attribute)
+        except ModuleNotFoundError as error:
+            raise with_extra(error) from error
+        self.__dict__[attribute] = value
+        return value
+
+
+if TYPE_CHECKING:
+    import anndata
+    import pandas as pd
+    import scipy.sparse
+else:
+    anndata, pd, scipy = _Package("anndata"), _Package("pandas"), _Package("scipy")
+
+__all__ = ["anndata", "pd", "scipy", "with_extra"]
