@@ -99,7 +99,7 @@ function(cellfeed_layer_tests)
         add_test(NAME ${name}.${shard} COMMAND ${name}_test --gtest_brief=1
                  WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
         set_tests_properties(${name}.${shard} PROPERTIES
-                             ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=${shard}")
+                             ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=${shard};XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test_cache")
       endforeach()
     endif()
   endforeach()

@@ -151,11 +151,11 @@ def open(
     cache_dir
         Where the rows of matrices that are not stored by rows (CSC, ``.mtx``) are kept: they are
         written once, as packed shards, and used again until the file changes. ``"auto"``: the
-        folder that the environment names as ``CELLFEED_CACHE``, else ``FILE.cellfeed`` beside the
-        file; of a file in a bucket or on a server it has to be named, and is a local one. Where
-        another user may have written to what is there, rows are kept in ``~/.cache/cellfeed``, with
-        a :class:`~cellfeed.errors.CacheWarning`. ``None`` refuses such matrices. Nothing else is
-        kept there without ``cache_mode``.
+        folder that the environment names as ``CELLFEED_CACHE``, else ``~/.cache/cellfeed``
+        (``$XDG_CACHE_HOME/cellfeed``), which is also used, with a
+        :class:`~cellfeed.errors.CacheWarning`, if another user may have written to the folder that
+        was named. ``None`` refuses such matrices. Nothing else is kept there without
+        ``cache_mode``.
     cache_mode
         ``"packed"``: what is read of compressed files, and of files of buckets and servers, is
         written to ``cache_dir`` as packed records on the way, and read from there from then on: the

@@ -7,9 +7,12 @@ import hypothesis
 import pytest
 from skips import unexpected_skip
 from stand_ins import make_stand_ins
+from user_cache import use_own_folder
 
 ROOT = pathlib.Path(__file__).parents[2]
 REAL_DATA = pathlib.Path(os.environ.get("CELLFEED_TEST_DATA", ROOT.parent / "shared" / "data"))
+
+use_own_folder()
 
 # No deadline: a shared machine stalls now and then, and that is not a fault of the code.
 # Derandomised, so that a run fails for what was changed and for nothing else.

@@ -109,7 +109,8 @@ batch = next(iter(cf.Loader(cells, cf.Streaming(), batch_size=5)))
 view = cells[:5]
 for use in (lambda: batch.x, batch.to_torch, batch.obs.to_pandas, batch.to_anndata,
             lambda: cells.obs.df, lambda: view.X, lambda: view.var, view.to_adata,
-            lambda: cf.training.train, lambda: cf.Loader(cells, cf.Streaming(), 5, pin_memory=True)):
+            lambda: cf.training.train,
+            lambda: cf.Loader(cells, cf.Streaming(), 5, pin_memory=True)):
     try:
         use()
     except ModuleNotFoundError as error:

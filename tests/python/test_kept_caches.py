@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from file_server import FileServer
 from held_program import wait_until
 from program import completed as run
+from user_cache import rows_folder
 
 import cellfeed as cf
 
@@ -232,19 +233,26 @@ def test_folders_that_hold_nothing_of_ours(tmp_path, monkeypatch):
     assert "is no folder" in run("cache", "clear", tmp_path / "file", code=1).stderr
     assert "local disk" in run("cache", "list", "s3://bucket/cache", code=1).stderr
     monkeypatch.delenv("CELLFEED_CACHE", raising=False)
-    assert "CELLFEED_CACHE" in run("cache", "list", code=1).stderr
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert f"{tmp_path}/cellfeed: is no folder" in run("cache", "list", code=1).stderr
     monkeypatch.setenv("CELLFEED_CACHE", str(tmp_path))
     assert ask("list")["path"] == str(tmp_path)
     assert "cellfeed cache --help" in run("cache", code=2).stderr
     assert "--max-bytes" in run("cache", "clear", tmp_path, "--max-bytes", "0", code=2).stderr
 
 
-def test_the_folder_beside_a_file(tmp_path):
-    x_of(cf.open(write(tmp_path / "csc.h5ad", 8, "csc")))
-    listed = ask("list", tmp_path / "csc.h5ad.cellfeed")
+def test_rows_go_to_the_cache_folder_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    (tmp_path / "data").mkdir()
+    path = write(tmp_path / "data" / "csc.h5ad", 8, "csc")
+    x_of(cf.open(path))
+    assert [p.name for p in path.parent.iterdir()] == ["csc.h5ad"]
+    folder = rows_folder(path)
+    listed = ask("list", folder)
     assert [entry["what"] for entry in listed["entries"]] == ["X of csc.h5ad"]
-    assert ask("list", f"{tmp_path}/csc.h5ad.cellfeed/")["entries"] == listed["entries"]
-    assert ask("list", tmp_path)["entries"] == listed["entries"]
+    for name in ([f"{folder}/"], [folder.parent], []):
+        assert ask("list", *name)["entries"] == listed["entries"]
+    assert cf.info(path)["row_cache"] == str(folder / "X")
 
 
 def test_a_configuration_keeps_packed_rows(tmp_path, monkeypatch):
@@ -319,7 +327,7 @@ def test_notes_that_are_damaged_stop_nobody(tmp_path, served):
     assert ask("verify", cache)["ok"]
 
 
-def test_a_cache_dir_may_be_called_like_a_folder_beside_a_file(tmp_path):
+def test_a_cache_dir_may_be_called_like_a_folder_of_one_file(tmp_path):
     cells = cf.open(
         write(tmp_path / "gz.h5ad", compression="gzip"),
         cache_mode="packed",

@@ -18,11 +18,23 @@ OWNER, READER, STRANGER = 60001, 60002, 60003
 FORGED = 666.0
 
 
+def shared_folder(path):
+    """The ``cache_dir`` of all users."""
+    folder = path.parent / "caches"
+    if not folder.exists():
+        folder.mkdir()
+        folder.chmod(0o1777)
+    return folder
+
+
 def read(path, mode):
     """The values of the file, and what is said of its cache meanwhile."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        cells = cf.open(path, cache_mode="packed") if mode == "packed" else cf.open(path)
+        options = {"cache_dir": shared_folder(path)}
+        if mode == "packed":
+            options["cache_mode"] = "packed"
+        cells = cf.open(path, **options)
         values = cells.read(slice(None)).to_scipy().toarray().tolist()
         cells.packed_shards()
     said = [str(w.message) for w in said if issubclass(w.category, cf.errors.CacheWarning)]
@@ -84,14 +96,14 @@ def write(path, x, mode):
 
 def forge(path, mode):
     """Rows of a changed copy as those of the file, in the place of its cache."""
-    caches = path.with_name(f"{path.name}.cellfeed")
     x = np.asarray(anndata.read_h5ad(path).X.todense())
     elsewhere = path.with_name("changed")
     elsewhere.mkdir()
     write(elsewhere / path.name, np.full_like(x, FORGED), mode)
     for each in (path, elsewhere / path.name):
         read(each, mode)
-    forged = elsewhere / caches.name
+    (caches,) = shared_folder(path).iterdir()
+    (forged,) = shared_folder(elsewhere / path.name).iterdir()
     if mode == "packed":  # with the name of the file's own, and its marks
         (own,), (other,) = (list(each.glob("X.packed-*/shards")) for each in (caches, forged))
     else:
@@ -173,5 +185,7 @@ def test_where_no_folder_is_the_readers_own_that_is_said(place):
     path = place / "atlas.h5ad"
     write(path, np.ones((60, 20), np.float32), "rows")
     of_stranger(forge(path, "rows"))
-    with pytest.raises(AssertionError, match=r"atlas\.h5ad\.cellfeed.*cache_dir="):
+    with pytest.raises(
+        AssertionError, match=r"neither XDG_CACHE_HOME nor HOME.*cache_dir="
+    ):
         read_by(READER, "", path, "rows")

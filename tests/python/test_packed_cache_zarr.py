@@ -27,6 +27,7 @@ import zarr
 from held_program import held
 from packed_program import PROGRAM, kept_rows, run_program
 from program import completed as run
+from user_cache import rows_folder
 from zarr_files import arrays_of, copy_store, store_again, write_store
 
 import cellfeed as cf
@@ -208,12 +209,12 @@ def test_the_program_names_lists_verifies_and_clears_them(one, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_folder_they_lie_beside_the_store(own):
+def test_without_a_folder_they_lie_in_that_of_the_user(own):
     cells = cf.open(f"{own}/", cache_mode="packed")
     epoch(cells)
     cells.packed_shards()
-    assert versions(own.parent) == versions(own.with_name("a.zarr.cellfeed").parent)
-    assert cf.open(str(own.parent / "*.zarr")).shape == (N_CELLS, N_GENES)
+    assert versions(rows_folder(own).parent)
+    assert [p.name for p in own.parent.iterdir()] == ["a.zarr"]
 
 
 def write_dense(path, way, seed=1):

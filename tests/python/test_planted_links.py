@@ -104,14 +104,14 @@ class RowCache:
     def leave(self):
         pathlib.Path("here").mkdir()
         write_atlas("here/a.h5ad", "csc")
-        program("plan", "here/a.h5ad")
+        program("plan", "here/a.h5ad", "--cache-dir", "here")
         write_atlas("here/a.h5ad", "csc", 2)
-        caches = pathlib.Path("here/a.h5ad.cellfeed")
+        (caches,) = pathlib.Path("here").glob("a.h5ad-*.cellfeed")
         leave(caches, ".X.lock", ".X.begun.json")
         leave(caches / "X", ".lock", f"shard_000000.cells{TEMPORARY}")
 
     def run(self):
-        return program("plan", "here/a.h5ad")
+        return program("plan", "here/a.h5ad", "--cache-dir", "here")
 
 
 class PackedCache:

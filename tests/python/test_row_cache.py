@@ -21,6 +21,7 @@ import pytest
 import scipy.sparse as sp
 from attack import SHIM
 from program import PROGRAM, run
+from user_cache import rows_folder
 
 import cellfeed as cf
 
@@ -117,7 +118,7 @@ def test_rows_are_written_once_and_said_so_once(csc, caplog):
     with caplog.at_level(logging.WARNING, "cellfeed"):
         first = cf.open(csc)
     (record,) = caplog.records
-    folder = csc.with_name("csc.h5ad.cellfeed")
+    folder = rows_folder(csc)
     for word in ("csc.h5ad", "CSC", str(folder / "X"), "non-zeros"):
         assert word in record.getMessage()
     before = stamp(folder)
@@ -158,7 +159,7 @@ def test_a_value_changed_in_place_is_seen_whatever_the_times_say(tmp_path, age):
 
 def test_a_file_that_is_replaced_or_touched_is_told_apart(csc):
     cf.open(csc).close()
-    folder = csc.with_name("csc.h5ad.cellfeed")
+    folder = rows_folder(csc)
     rows = stamp(folder / "X")
     os.utime(csc)
     cf.open(csc).close()
@@ -177,7 +178,7 @@ def test_the_cache_is_where_it_was_asked_for(csc, tmp_path, monkeypatch):
     second = write(other / "csc.h5ad", sp.csc_matrix(np.eye(4, dtype=np.float32)))
     assert len(cf.open(second)) == 4
     assert len(cf.open(csc)) == N_CELLS
-    assert not csc.with_name("csc.h5ad.cellfeed").exists()
+    assert not rows_folder(csc).exists()
     assert len(list((tmp_path / "mine").iterdir())) == 1
     assert len(list((tmp_path / "of_all").iterdir())) == 2
 
@@ -187,7 +188,7 @@ def test_without_a_cache_such_a_file_is_refused(csc):
         cf.open(csc, cache_dir=None)
     message = run("plan", csc, "--no-cache", code=1)
     assert "CSC" in message
-    assert not csc.with_name("csc.h5ad.cellfeed").exists()
+    assert not rows_folder(csc).exists()
 
 
 def test_a_folder_that_cannot_be_made_is_a_named_error(csc, tmp_path):
@@ -199,7 +200,7 @@ def test_a_folder_that_cannot_be_made_is_a_named_error(csc, tmp_path):
 
 def test_damaged_and_half_removed_caches_are_made_again(csc):
     expected = value_of(csc, 0, 0)
-    folder = csc.with_name("csc.h5ad.cellfeed")
+    folder = rows_folder(csc)
     for damage in ("note", "manifest", "no note", "no manifest"):
         victim = folder / "X.json" if "note" in damage else folder / "X" / "shard_metadata.json"
         victim.unlink()
@@ -212,7 +213,7 @@ def test_damaged_and_half_removed_caches_are_made_again(csc):
 def test_rows_of_which_a_file_is_gone_or_cut_are_made_again(csc, change):
     x = anndata.read_h5ad(csc).X.toarray()
     cf.open(csc).close()
-    folder = csc.with_name("csc.h5ad.cellfeed") / "X"
+    folder = rows_folder(csc) / "X"
     for name in sorted(row_files(folder)):
         victim = folder / name
         if change == "cut":
@@ -229,7 +230,7 @@ def test_rows_of_which_a_file_is_gone_or_cut_are_made_again(csc, change):
 def test_damage_inside_cached_rows_names_the_folder_to_delete(csc, name):
     x = anndata.read_h5ad(csc).X.toarray()
     cf.open(csc).close()
-    folder = csc.with_name("csc.h5ad.cellfeed") / "X"
+    folder = rows_folder(csc) / "X"
     with (folder / name).open("r+b") as file:
         file.seek((folder / name).stat().st_size // 2)
         byte = file.read(1)
@@ -245,7 +246,7 @@ def test_damage_inside_cached_rows_names_the_folder_to_delete(csc, name):
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_files_of_others_in_the_place_of_the_rows_are_a_named_error(csc, beside):
-    folder = csc.with_name("csc.h5ad.cellfeed") / "X"
+    folder = rows_folder(csc) / "X"
     if beside:
         cf.open(csc).close()
         write(csc, sp.csc_matrix(np.full((N_CELLS, N_GENES), 3, np.float32)))
@@ -264,7 +265,7 @@ def test_files_of_others_in_the_place_of_the_rows_are_a_named_error(csc, beside)
 
 
 def test_a_file_in_the_place_of_the_rows_is_a_named_error(csc):
-    folder = csc.with_name("csc.h5ad.cellfeed")
+    folder = rows_folder(csc)
     folder.mkdir()
     (folder / "X").write_text("mine")
     with pytest.raises(cf.errors.AlreadyExistsError, match="cache_dir="):
@@ -302,7 +303,7 @@ def test_processes_that_open_at_once_share_one_cache(tmp_path):
     assert all(child.returncode == 0 for child in children)
     assert len(set(sums)) == 1
     assert float(sums[0]) == pytest.approx(float(x.sum()), rel=1e-6)
-    assert sorted(p.name for p in (tmp_path / "csc.h5ad.cellfeed").iterdir()) == CACHE
+    assert sorted(p.name for p in rows_folder(tmp_path / "csc.h5ad").iterdir()) == CACHE
 
 
 @pytest.mark.slow
@@ -321,7 +322,7 @@ def test_killed_at_any_moment_the_next_one_has_the_rows(tmp_path):
         [sys.executable, "-c", CHILD, path], capture_output=True, text=True, check=True, timeout=300
     )
     assert float(done.stdout) == pytest.approx(float(x.sum()), rel=1e-6)
-    assert sorted(p.name for p in (tmp_path / "csc.h5ad.cellfeed").iterdir()) == CACHE
+    assert sorted(p.name for p in rows_folder(tmp_path / "csc.h5ad").iterdir()) == CACHE
 
 
 @pytest.fixture(scope="module")
@@ -435,7 +436,7 @@ def test_a_full_disk_is_a_named_error_and_leaves_nothing(tmp_path):
     assert "cache_dir=" in done.stderr
     assert done.stderr.count("\n") == 1
     assert "--resume" not in done.stderr
-    assert not (tmp_path / "csc.h5ad.cellfeed").exists()
+    assert not rows_folder(tmp_path / "csc.h5ad").exists()
 
 
 def test_info_says_how_it_is_stored_and_what_would_be_done(csc):
@@ -446,12 +447,12 @@ def test_info_says_how_it_is_stored_and_what_would_be_done(csc):
     found = json.loads(run("info", csc, "--json"))
     assert found["storage"] == "by columns (CSC)"
     assert found["has_cached_rows"] is True
-    assert found["row_cache"].endswith("csc.h5ad.cellfeed/X")
+    assert found["row_cache"] == str(rows_folder(csc) / "X")
 
 
 def test_sharding_keeps_rows_only_where_a_folder_is_named(csc, tmp_path):
     run("shard", csc, "--output-dir", tmp_path / "a", "--quiet")
-    assert not csc.with_name("csc.h5ad.cellfeed").exists()
+    assert not rows_folder(csc).exists()
     run("shard", csc, "--output-dir", tmp_path / "b", "--cache-dir", tmp_path / "c", "--quiet")
     assert len(list((tmp_path / "c").iterdir())) == 1
     names = sorted(p.name for p in (tmp_path / "a").iterdir())
@@ -497,7 +498,7 @@ def test_sums_that_the_stored_type_does_not_hold_are_what_csr_gives(tmp_path, dt
     by_rows = cf.open(write_repeated(tmp_path / "csr.h5ad", data, "csr"))
     assert x[0, 0] == by_rows.read([0], dtype="int64").x[0, 0]
     cf.open(by_columns).close()
-    folder = by_columns.with_name("csc.h5ad.cellfeed")
+    folder = rows_folder(by_columns)
     before = stamp(folder / "X")
     cf.open(by_columns).close()
     assert stamp(folder / "X") == before
@@ -508,4 +509,4 @@ def test_values_that_no_rows_hold_name_row_and_gene_and_what_helps(tmp_path):
     with pytest.raises(cf.errors.PrecisionError, match=r"row 0 of X, gene 'ga'.*float64") as caught:
         cf.open(path)
     assert "dtype=" not in str(caught.value)
-    assert not path.with_name("csc.h5ad.cellfeed").exists()
+    assert not rows_folder(path).exists()

@@ -44,7 +44,6 @@ struct CacheEntry {
 
 std::string folder_of(const CacheVerbArguments& arguments) {
   const std::string dir = convert::chosen_cache_dir(arguments.dir);
-  if (dir.empty()) throw_invalid("no folder: name one, as cache_dir did, or set CELLFEED_CACHE");
   if (!io::is_local(dir))
     throw_error(ErrorKind::kInvalidArgument, dir, "caches are in folders of a local disk");
   if (!io::is_directory(dir))
@@ -243,7 +242,7 @@ CLI::App& add_cache_verb(CLI::App& cache, Session& session,
                          const std::string& name, const std::string& help, RunOnCache run) {
   CLI::App& verb = *cache.add_subcommand(name, help);
   verb.add_option("dir", arguments->dir,
-                  "What cache_dir named, or NAME.cellfeed beside a file [default: CELLFEED_CACHE]")
+                  "What cache_dir named [default: CELLFEED_CACHE, else ~/.cache/cellfeed]")
       ->type_name("DIR");
   add_output_options(verb, session);
   verb.callback([&session, arguments, run] {

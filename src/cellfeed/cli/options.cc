@@ -82,7 +82,7 @@ void add_cache_options(CLI::App& verb, CacheArguments& cache) {
       verb.add_option(
               "--cache-dir", cache.dir,
               "Folder for rows of matrices that are not stored by rows (CSC, .mtx) [default: "
-              "what CELLFEED_CACHE names, else beside each file]")
+              "what CELLFEED_CACHE names, else ~/.cache/cellfeed]")
           ->type_name("DIR");
   verb.add_flag("--no-cache", cache.is_refused, "Refuse such matrices")->excludes(dir);
 }

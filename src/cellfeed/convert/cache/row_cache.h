@@ -19,7 +19,7 @@
 namespace cellfeed::convert {
 
 struct RowCacheOptions {
-  // Folder of the caches of all files. "": what CELLFEED_CACHE names, else beside each file.
+  // Folder of the caches of all files. "": what CELLFEED_CACHE names, else the user's own.
   std::string dir;
   int threads = 0;  // 0: what the machine allows
   std::int64_t memory_budget = exec::default_memory_budget(1'000'000'000);

@@ -36,19 +36,17 @@ io::OwnFolder make_at(const std::string& path) {
                              is_removed_together);
 }
 
-// As the XDG Base Directory Specification has it.
-std::string user_cache_dir(const std::string& instead_of) {
+}  // namespace
+
+std::string user_cache_dir() {
   const char* const named = std::getenv("XDG_CACHE_HOME");
   if (named != nullptr && *named == '/') return fmt::format("{}/cellfeed", named);
   const char* const home = std::getenv("HOME");
   if (home != nullptr && *home == '/') return fmt::format("{}/.cache/cellfeed", home);
-  throw_error(ErrorKind::kIo, instead_of,
-              "others than the owner of the file can have written to it, so it is not believed, "
-              "and neither XDG_CACHE_HOME nor HOME names a folder of yours; name one: cache_dir= "
-              "of cellfeed.open, --cache-dir, or CELLFEED_CACHE in the environment");
+  throw Error(ErrorKind::kIo,
+              "rows cannot be kept: neither XDG_CACHE_HOME nor HOME names a folder; name one: "
+              "cache_dir= of cellfeed.open, --cache-dir, or CELLFEED_CACHE in the environment");
 }
-
-}  // namespace
 
 std::optional<io::OwnFolder> CacheFolder::find() const {
   const fs::path whole(path);
@@ -67,7 +65,7 @@ io::OwnFolder CacheFolder::make() {
 }
 
 void CacheFolder::leave_to_others() {
-  std::string own = folder_in(user_cache_dir(path), of_file);
+  std::string own = folder_in(user_cache_dir(), of_file);
   io::warn_of_cache(
       fmt::format("{}: is not used: it is a link, belongs to another user, or others may write to "
                   "it; rows are kept in {}",
@@ -95,7 +93,7 @@ std::string cache_key(const std::string& layer) {
 std::string chosen_cache_dir(std::string dir) {
   if (const char* named = std::getenv("CELLFEED_CACHE"); dir.empty() && named != nullptr)
     dir = std::string(named);
-  return dir;
+  return dir.empty() ? user_cache_dir() : dir;
 }
 
 CacheFolder cache_folder(const std::string& file, std::string dir, const std::string& matrix_text) {
@@ -103,14 +101,14 @@ CacheFolder cache_folder(const std::string& file, std::string dir, const std::st
   if (path.filename().empty()) path = path.parent_path();
   const std::string whole = path.string();
   dir = chosen_cache_dir(std::move(dir));
-  // Rows are mapped and locked, and nobody expects files beside those in a bucket.
-  if (const std::string& where = dir.empty() ? whole : dir; !io::is_local(where))
-    throw_error(ErrorKind::kInvalidArgument, where,
+  // Rows are mapped and locked.
+  if (!io::is_local(dir))
+    throw_error(ErrorKind::kInvalidArgument, dir,
                 "{}, and its rows are kept in a folder of a local disk: name one (cache_dir= of "
                 "cellfeed.open, --cache-dir, or CELLFEED_CACHE in the environment)",
                 matrix_text);
   CacheFolder folder;
-  folder.path = dir.empty() ? fmt::format("{}{}", whole, kCacheSuffix) : folder_in(dir, whole);
+  folder.path = folder_in(dir, whole);
   folder.of_file = whole;
   if (io::is_local(whole)) folder.user = io::status_of(whole).user;
   if (!io::is_believable_folder(folder.path, folder.user)) folder.leave_to_others();

@@ -40,10 +40,11 @@ struct CachePlace {
   std::string lock_name() const;
 };
 
-// dir, or what CELLFEED_CACHE names where that is "".
+// XDG_CACHE_HOME/cellfeed, else ~/.cache/cellfeed. Throws kIo where the environment names neither.
+std::string user_cache_dir();
+// dir, or what CELLFEED_CACHE names where that is "", else user_cache_dir().
 std::string chosen_cache_dir(std::string dir);
-// In `dir`, or in the one that CELLFEED_CACHE names where that is "", else beside the file at
-// `path`. Where others than root, this user and the file's own may have written to what is there:
+// Of the file at `path`, in chosen_cache_dir(dir). Where others than root, this user and the file's own may have written to what is there:
 // as leave_to_others(). Throws kInvalidArgument where it would not be on a local disk; matrix_text
 // says which matrix wants it.
 CacheFolder cache_folder(const std::string& path, std::string dir, const std::string& matrix_text);

@@ -115,17 +115,19 @@ TEST(CacheFolder, IsThisUsersOwnWhereOthersMayWriteToWhatIsMadeMeanwhile) {
   const testing::TempDir dir;
   ::setenv("XDG_CACHE_HOME", dir.path().c_str(), 1);
   const std::string file = dir.write("atlas.h5ad", std::string_view("cells"));
-  CacheFolder folder = cache_folder(file, "", "'X' is stored as CSC");
-  EXPECT_EQ(folder.path, file + ".cellfeed");
-  std::filesystem::create_directory(folder.path);
+  const std::string shared = dir.file("shared");
+  CacheFolder folder = cache_folder(file, shared, "'X' is stored as CSC");
+  const std::string before = folder.path;
+  EXPECT_THAT(before, HasSubstr(shared + "/atlas.h5ad-"));
+  std::filesystem::create_directories(before);
   std::filesystem::permissions(folder.path, std::filesystem::perms(0777));
   io::take_cache_warnings();
   const io::OwnFolder made = folder.make();
   EXPECT_EQ(made.directory().path(), folder.path);
   EXPECT_THAT(folder.path, HasSubstr(dir.path() + "/cellfeed/atlas.h5ad-"));
-  EXPECT_EQ(cache_folder(file, "", "'X' is stored as CSC").path, folder.path);
+  EXPECT_EQ(cache_folder(file, shared, "'X' is stored as CSC").path, folder.path);
   EXPECT_THAT(io::take_cache_warnings(),
-              ::testing::ElementsAre(HasSubstr(file + ".cellfeed: is not used")));
+              ::testing::ElementsAre(HasSubstr(before + ": is not used")));
   ::unsetenv("XDG_CACHE_HOME");
 }
 
