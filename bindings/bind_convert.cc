@@ -63,7 +63,8 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
                            int threads, std::int64_t memory_budget, const std::string& existing,
                            std::string genome, std::string feature_type,
                            std::vector<std::string> layers, std::vector<std::string> obsm,
-                           std::vector<std::string> var_keys, GivenCells cells,
+                           std::vector<std::string> var_keys, std::vector<std::string> obs,
+                           std::vector<std::string> exclude_obs, GivenCells cells,
                            const nb::object& progress) {
   using format::shard::GeneOrder;
   using format::shard::Layout;
@@ -89,6 +90,7 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
   options.make_unique = make_unique;
   options.var_keys = std::move(var_keys);
   options.allow_external = std::move(allow_external.bytes);
+  options.obs = {std::move(obs), std::move(exclude_obs)};
   options.existing = existing_target(existing);
   return dict_of(run_with(options, threads, memory_budget, progress, convert::convert_to_shards));
 }
@@ -99,6 +101,7 @@ nb::dict append_to_shards(std::vector<FilePath> inputs, FilePath shards, std::in
                           bool make_unique, bool shuffle, std::uint64_t seed, bool force,
                           bool resume, FilePath allow_external, int threads,
                           std::int64_t memory_budget, std::string genome, std::string feature_type,
+                          std::vector<std::string> obs, std::vector<std::string> exclude_obs,
                           GivenCells cells, const nb::object& progress) {
   convert::AppendOptions options;
   convert::ConvertOptions& convert = options.convert;
@@ -118,6 +121,7 @@ nb::dict append_to_shards(std::vector<FilePath> inputs, FilePath shards, std::in
   options.is_forced = force;
   options.resumes = resume;
   convert.allow_external = std::move(allow_external.bytes);
+  convert.obs = {std::move(obs), std::move(exclude_obs)};
   convert.genome = std::move(genome);
   convert.feature_type = std::move(feature_type);
   return dict_of(run_with(convert, threads, memory_budget, progress,
@@ -133,6 +137,7 @@ nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normaliz
                     bool make_unique, FilePath allow_external, const std::string& compression,
                     int threads, std::int64_t memory_budget, const std::string& existing,
                     std::string genome, std::string feature_type, std::vector<std::string> var_keys,
+                    std::vector<std::string> obs, std::vector<std::string> exclude_obs,
                     GivenCells cells, const nb::object& progress) {
   convert::PreprocessOptions options;
   convert::ProcessingOptions& processing = options.processing;
@@ -162,6 +167,7 @@ nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normaliz
   convert.make_unique = make_unique;
   convert.var_keys = std::move(var_keys);
   convert.allow_external = std::move(allow_external.bytes);
+  convert.obs = {std::move(obs), std::move(exclude_obs)};
   convert.existing = existing_target(existing);
   options.compression = compression_of(compression);
   return dict_of(run_with(convert, threads, memory_budget, progress,
@@ -175,7 +181,8 @@ nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string 
                      bool overwrite, std::string genome, std::string feature_type,
                      std::optional<std::vector<std::string>> layers,
                      std::optional<std::vector<std::string>> obsm,
-                     std::vector<std::string> var_keys, GivenCells cells,
+                     std::vector<std::string> var_keys, std::vector<std::string> obs,
+                     std::vector<std::string> exclude_obs, GivenCells cells,
                      const nb::object& progress) {
   convert::ExportOptions options;
   options.cells = chosen_cells(std::move(cells));
@@ -191,6 +198,7 @@ nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string 
   options.make_unique = make_unique;
   options.var_keys = std::move(var_keys);
   options.allow_external = std::move(allow_external.bytes);
+  options.obs = {std::move(obs), std::move(exclude_obs)};
   options.keep_stored_gene_order = keep_stored_gene_order;
   options.keep_source_columns = keep_source_columns;
   options.compression = compression_of(compression);
@@ -301,24 +309,24 @@ void bind_convert(nb::module_& module) {
              "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
              "shuffle"_a, "seed"_a, "make_unique"_a, "allow_external"_a, "threads"_a,
              "memory_budget"_a, "existing"_a, "genome"_a, "feature_type"_a, "layers"_a, "obsm"_a,
-             "var_keys"_a, "cells"_a.none(), "progress"_a.none());
+             "var_keys"_a, "obs"_a, "exclude_obs"_a, "cells"_a.none(), "progress"_a.none());
   module.def("append_to_shards", &append_to_shards, "inputs"_a, "shards"_a, "shard_size"_a,
              "layer"_a, "extra_genes"_a, "refuse_missing_genes"_a, "var_keys"_a, "make_unique"_a,
              "shuffle"_a, "seed"_a, "force"_a, "resume"_a, "allow_external"_a, "threads"_a,
-             "memory_budget"_a, "genome"_a, "feature_type"_a, "cells"_a.none(),
-             "progress"_a.none());
+             "memory_budget"_a, "genome"_a, "feature_type"_a, "obs"_a, "exclude_obs"_a,
+             "cells"_a.none(), "progress"_a.none());
   module.def("preprocess", &preprocess, "inputs"_a, "output"_a, "normalize"_a, "target_sum"_a,
              "log_transform"_a, "n_top_genes"_a, "hvg_flavor"_a, "batch_key"_a, "min_genes"_a,
              "min_cells"_a, "max_mito_share"_a, "mito_prefix"_a, "keep_counts"_a, "force"_a,
              "shard_size"_a, "layer"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
              "make_unique"_a, "allow_external"_a, "compression"_a, "threads"_a, "memory_budget"_a,
-             "existing"_a, "genome"_a, "feature_type"_a, "var_keys"_a, "cells"_a.none(),
-             "progress"_a.none());
+             "existing"_a, "genome"_a, "feature_type"_a, "var_keys"_a, "obs"_a, "exclude_obs"_a,
+             "cells"_a.none(), "progress"_a.none());
   module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
              "make_unique"_a, "allow_external"_a, "keep_stored_gene_order"_a,
              "keep_source_columns"_a, "compression"_a, "threads"_a, "memory_budget"_a,
              "overwrite"_a, "genome"_a, "feature_type"_a, "layers"_a.none(), "obsm"_a.none(),
-             "var_keys"_a, "cells"_a.none(), "progress"_a.none());
+             "var_keys"_a, "obs"_a, "exclude_obs"_a, "cells"_a.none(), "progress"_a.none());
   module.def("simulate", &simulate, "like"_a, "layer"_a, "n_cells"_a, "output"_a, "n_files"_a,
              "seed"_a, "order"_a, "thin"_a, "compression"_a, "threads"_a, "memory_budget"_a,
              "overwrite"_a, "genome"_a, "feature_type"_a, "progress"_a.none());

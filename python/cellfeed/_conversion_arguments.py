@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias, TypedDict
 
@@ -124,6 +124,21 @@ def tenx_choice(genome: str | None, feature_type: str | None) -> dict[str, str]:
     return {
         "genome": "" if genome is None else as_text("genome", genome),
         "feature_type": "" if feature_type is None else as_text("feature_type", feature_type),
+    }
+
+
+def obs_choice(
+    obs: Sequence[str] | str | None, exclude_obs: Sequence[str] | str | None
+) -> dict[str, list[str]]:
+    """Columns of obs that are written: some, or all but some."""
+    if obs is not None and exclude_obs is not None:
+        raise InvalidArgumentError("give obs or exclude_obs, not both")
+    chosen = as_chosen_names("obs", obs)
+    if chosen == []:
+        raise InvalidArgumentError("obs is an empty list: name columns, or leave it out for all")
+    return {
+        "obs": chosen or [],
+        "exclude_obs": as_chosen_names("exclude_obs", exclude_obs) or [],
     }
 
 

@@ -146,6 +146,8 @@ class ShardingOptions(TypedDict, total=False):
     var_key: Sequence[str] | str | None
     make_unique: bool
     allow_external: Path | None
+    obs: Sequence[str] | str | None
+    exclude_obs: Sequence[str] | str | None
     resume: bool
     overwrite: bool
 
@@ -174,6 +176,8 @@ class ProcessingOptions(TypedDict, total=False):
     var_key: Sequence[str] | str | None
     make_unique: bool
     allow_external: Path | None
+    obs: Sequence[str] | str | None
+    exclude_obs: Sequence[str] | str | None
     shard_size: int
     resume: bool
     overwrite: bool

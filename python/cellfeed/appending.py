@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _core
 from ._arguments import as_bool, as_choice, as_folder, as_int, as_names, as_path, as_text
 from ._cells.genes import report_left_out, report_missing_genes
-from ._conversion_arguments import chosen_cells, input_paths, resources, tenx_choice
+from ._conversion_arguments import chosen_cells, input_paths, obs_choice, resources, tenx_choice
 from ._leftovers import report_uploads
 from ._options import EXTRA_GENES, MISSING_GENES, Data, ExtraGenes, MissingGenes, Path
 from ._progress import Progress
@@ -82,6 +82,8 @@ def append_to_shards(
     genome: str | None = None,
     feature_type: str | None = None,
     allow_external: Path | None = None,
+    obs: Sequence[str] | str | None = None,
+    exclude_obs: Sequence[str] | str | None = None,
     threads: int | None = None,
     memory_budget: int | str | None = None,
     progress: Progress = None,
@@ -115,7 +117,7 @@ def append_to_shards(
     extra_genes
         What is done when a source has genes that the shards lack: ``"error"``, or ``"drop"``: they
         are left out, and each cell keeps its total over all of them, for ``NormalizeTotal``.
-    var_key, make_unique, genome, feature_type, allow_external
+    var_key, make_unique, genome, feature_type, allow_external, obs, exclude_obs
         As for :func:`convert_to_shards`.
     shuffle, seed
         Write the new cells in one random order. They still come behind those that are there: where
@@ -169,6 +171,7 @@ def append_to_shards(
         "force": as_bool("force", force),
         "resume": as_bool("resume", resume),
         "allow_external": as_folder("allow_external", allow_external),
+        **obs_choice(obs, exclude_obs),
         **tenx_choice(genome, feature_type),
     }
     cells = chosen_cells(

@@ -28,6 +28,7 @@ from ._conversion_arguments import (
     existing,
     input_of_all,
     input_paths,
+    obs_choice,
     resources,
     settled_when_opened,
     tenx_choice,
@@ -111,6 +112,8 @@ def convert_to_shards(
     layer: str = "X",
     layers: Sequence[str] | str | None = None,
     obsm: Sequence[str] | str | None = None,
+    obs: Sequence[str] | str | None = None,
+    exclude_obs: Sequence[str] | str | None = None,
     genome: str | None = None,
     feature_type: str | None = None,
     gene_order: GeneOrder = "source",
@@ -161,6 +164,8 @@ def convert_to_shards(
         Names of layers and of arrays of ``obsm`` to write beside it, which all inputs must have;
         shards are then opened with ``layers=`` and ``obsm=``, as files are. Layers have the genes
         of ``layer``, joined as those are. Arrays of ``obsm`` keep their dtype.
+    obs, exclude_obs
+        Columns of obs to write, or those to leave out; all are written by default.
     genome, feature_type
         Of 10x files, as for :func:`cellfeed.open`.
     gene_order
@@ -222,9 +227,10 @@ def convert_to_shards(
         All derive from :class:`~cellfeed.errors.CellfeedError` and say what, where and what to do.
     """
     options: ShardingOptions = {
-        "layout": layout, "layer": layer, "layers": layers, "obsm": obsm, "genome": genome,
-        "feature_type": feature_type, "gene_order": gene_order, "join": join,
-        "missing_genes": missing_genes, "shuffle": shuffle, "seed": seed, "var_key": var_key,
+        "layout": layout, "layer": layer, "layers": layers, "obsm": obsm, "obs": obs,
+        "exclude_obs": exclude_obs, "genome": genome, "feature_type": feature_type,
+        "gene_order": gene_order, "join": join, "missing_genes": missing_genes,
+        "shuffle": shuffle, "seed": seed, "var_key": var_key,
         "make_unique": make_unique, "allow_external": allow_external, "resume": resume,
         "overwrite": overwrite,
     }  # fmt: skip
@@ -311,6 +317,7 @@ def _core_options(
         "shuffle": as_bool("shuffle", options.get("shuffle", False)),
         "seed": as_int("seed", options.get("seed", 0), 0, 2**64 - 1),
         **axis_options(gene_vocab, options),
+        **obs_choice(options.get("obs"), options.get("exclude_obs")),
         "allow_external": as_folder("allow_external", options.get("allow_external")),
         "existing": existing(options),
         **tenx_choice(options.get("genome"), options.get("feature_type")),

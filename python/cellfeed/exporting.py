@@ -12,6 +12,7 @@ from ._conversion_arguments import (
     chosen_cells,
     compression_text,
     join_text,
+    obs_choice,
     resources,
     tenx_choice,
 )
@@ -61,6 +62,8 @@ def export_h5ad(
     var_key: Sequence[str] | str | None = None,
     make_unique: bool = False,
     allow_external: Path | None = None,
+    obs: Sequence[str] | str | None = None,
+    exclude_obs: Sequence[str] | str | None = None,
     keep_stored_gene_order: bool = False,
     keep_source_columns: bool = False,
     compression: Compression | None = None,
@@ -84,6 +87,8 @@ def export_h5ad(
     layers, obsm
         Names of layers and of arrays of ``obsm`` to write beside it. By default, if neither is
         given, all that shards hold, and none of other files.
+    obs, exclude_obs
+        Columns of obs to write, or those to leave out; all are written by default.
     keep_stored_gene_order
         Keep the order of shards in mean order, instead of giving the source's back.
     keep_source_columns
@@ -120,6 +125,7 @@ def export_h5ad(
         cells=cells,
         compression=compression_text(compression),
         overwrite=as_bool("overwrite", overwrite),
+        **obs_choice(obs, exclude_obs),
         **tenx_choice(genome, feature_type),
         **resources(threads, memory_budget, progress),
     )

@@ -28,6 +28,7 @@ from ._conversion_arguments import (
     existing,
     input_of_all,
     input_paths,
+    obs_choice,
     resources,
     settled_when_opened,
     tenx_choice,
@@ -118,6 +119,8 @@ def preprocess(
     var_key: Sequence[str] | str | None = None,
     make_unique: bool = False,
     allow_external: Path | None = None,
+    obs: Sequence[str] | str | None = None,
+    exclude_obs: Sequence[str] | str | None = None,
     shard_size: int = 100_000,
     compression: Compression | None = None,
     threads: int | None = None,
@@ -170,7 +173,7 @@ def preprocess(
         normalised.
     gene_vocab, missing_genes, layer, genome, feature_type
         As for :func:`convert_to_shards`.
-    join, var_key, make_unique, allow_external
+    join, var_key, make_unique, allow_external, obs, exclude_obs
         As for :func:`convert_to_shards`.
     shard_size
         Cells of a shard.
@@ -209,8 +212,9 @@ def preprocess(
         "mito_prefix": mito_prefix, "keep_counts": keep_counts, "force": force,
         "gene_vocab": gene_vocab, "missing_genes": missing_genes, "layer": layer,
         "genome": genome, "feature_type": feature_type, "join": join, "var_key": var_key,
-        "make_unique": make_unique, "allow_external": allow_external, "shard_size": shard_size,
-        "resume": resume, "overwrite": overwrite,
+        "make_unique": make_unique, "allow_external": allow_external, "obs": obs,
+        "exclude_obs": exclude_obs, "shard_size": shard_size, "resume": resume,
+        "overwrite": overwrite,
     }  # fmt: skip
     if client is not None:
         check_client(client)
@@ -310,6 +314,7 @@ def _core_options(output: Path, options: ProcessingOptions) -> dict[str, Any]:
         "shard_size": as_int("shard_size", options.get("shard_size", 100_000), 1),
         "layer": as_text("layer", options.get("layer", "X")),
         **axis_options(options.get("gene_vocab"), options),
+        **obs_choice(options.get("obs"), options.get("exclude_obs")),
         "allow_external": as_folder("allow_external", options.get("allow_external")),
         "existing": existing(options),
         **tenx_choice(options.get("genome"), options.get("feature_type")),

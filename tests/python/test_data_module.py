@@ -107,7 +107,9 @@ def test_without_a_part(path):
         data.test_dataloader()
 
 
-@pytest.mark.filterwarnings("ignore:.*no `validation_step`", "ignore:.*returned `None`", "ignore:.*LeafSpec")
+@pytest.mark.filterwarnings(
+    "ignore:.*no `validation_step`", "ignore:.*returned `None`", "ignore:.*LeafSpec"
+)
 def test_overfitting_takes_the_same_batches_in_each_epoch(path):
     class Model(LightningModule):
         rows: ClassVar[list] = []

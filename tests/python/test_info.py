@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from conftest import REAL_DATA
 from mtx_files import random_counts, write_mtx
 from program import run
+from user_cache import rows_folder
 
 import cellfeed as cf
 
@@ -133,7 +134,7 @@ def test_every_encoding_and_what_would_be_done(tmp_path):
         "obsm/table": ("dataframe", "refused"),
     }
     text = run("info", path)
-    assert f"rows are written once to {path}.cellfeed/layers.by_gene (not there yet)" in text
+    assert f"rows are written once to {rows_folder(path)}/layers.by_gene (not there yet)" in text
     assert "obsm/X_pca: dense float16 30 x 5" in text
     cf.open(path, layer="by_gene").close()
     assert matrices_of(path)["layers/by_gene"]["has_cached_rows"]

@@ -22,7 +22,7 @@ def test_known_reasons_pass_and_others_do_not():
 @pytest.mark.parametrize(("ci", "where"), [("true", "test"), ("true", "module"), ("", "test")])
 def test_an_unexpected_skip_fails_under_ci_only(tmp_path, ci, where):
     here = pathlib.Path(__file__).parent
-    for name in ("conftest.py", "skips.py", "stand_ins.py"):
+    for name in ("conftest.py", "skips.py", "stand_ins.py", "user_cache.py"):
         (tmp_path / name).write_text((here / name).read_text())
     text = "import pytest\ndef test_a():\n    pytest.skip('no reason')\n"
     if where == "module":

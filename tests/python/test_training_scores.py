@@ -124,7 +124,7 @@ def test_passes_of_a_data_module_in_order_are_of_one_epoch():
     data.feed(specification, 0.3)
     for loader in (data.val_dataloader(), data.test_dataloader(), data.predict_dataloader()):
         first, second = list(loader), list(loader)
-        loader.sampler.set_epoch(7)
+        loader.set_epoch(7)
         for one, *others in zip(first, second, list(loader), strict=True):
             for other in others:
                 np.testing.assert_array_equal(one.values, other.values)

@@ -86,6 +86,7 @@ void add_append(CLI::App& program, Session& session) {
   verb.add_option("--layer", convert.layer,
                   "X, raw/X, or the name of a layer [default: what the shards hold of theirs]")
       ->type_name("NAME");
+  add_obs_options(verb, convert.obs);
   add_external_option(verb, convert.allow_external);
   add_kept_rows_option(verb, arguments->cache);
   add_tenx_options(verb, convert.genome, convert.feature_type);

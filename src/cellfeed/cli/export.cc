@@ -83,6 +83,7 @@ void add_export(CLI::App& program, Session& session) {
   verb.add_flag("--overwrite", options.overwrite, "Replace the file when it is there");
   add_compression_option(verb, options.compression);
   add_layer_option(verb, options.layer);
+  add_obs_options(verb, options.obs);
   add_external_option(verb, options.allow_external);
   add_tenx_options(verb, options.genome, options.feature_type);
   add_resource_options(verb, options.threads, options.memory_budget);

@@ -136,6 +136,17 @@ void add_var_key_option(CLI::App& verb, std::vector<std::string>& keys) {
       ->type_name("NAME");
 }
 
+void add_obs_options(CLI::App& verb, convert::ObsChoice& obs) {
+  verb.add_option("--obs", obs.only,
+                  "Column of obs to write; may be given several times [default: all]")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  verb.add_option("--exclude-obs", obs.excluded,
+                  "Column of obs not to write; may be given several times")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+}
+
 void add_external_option(CLI::App& verb, std::string& folder) {
   verb.add_option("--allow-external", folder,
                   "Folder whose files an .h5ad may lead to, by external links and external storage "

@@ -47,6 +47,7 @@ void add_var_key_option(CLI::App& verb, std::vector<std::string>& keys);
 void add_matrix_options(CLI::App& verb, std::vector<std::string>& layers,
                         std::vector<std::string>& obsm);
 // --allow-external; empty where it is not given.
+void add_obs_options(CLI::App& verb, convert::ObsChoice& obs);
 void add_external_option(CLI::App& verb, std::string& folder);
 // Says on stderr what of the files is left out though nobody chose that.
 void warn_left_out(const Session& session, const collection::Collection& cells);

@@ -149,6 +149,7 @@ void add_preprocess(CLI::App& program, Session& session) {
   verb.add_flag("--overwrite", arguments->overwrite, "Replace what is there, once the new is whole")
       ->excludes("--resume");
   add_layer_option(verb, convert.layer);
+  add_obs_options(verb, convert.obs);
   add_external_option(verb, convert.allow_external);
   add_kept_rows_option(verb, arguments->cache);
   add_tenx_options(verb, convert.genome, convert.feature_type);

@@ -18,13 +18,16 @@ std::string with_more(const std::string& first, std::int64_t n_more) {
 }
 
 // Names, and what is said of the first.
-std::vector<std::string> unreadable_of(const arrow::Table& table, std::string& why) {
+std::vector<std::string> unreadable_of(const arrow::Table& table,
+                                       const std::function<bool(const std::string&)>& is_wanted,
+                                       std::string& why) {
   std::vector<std::string> names;
   const auto& metadata = table.schema()->metadata();
   if (!metadata || !metadata->Contains(format::kUnreadableKey)) return names;
   std::istringstream lines(metadata->Get(format::kUnreadableKey).ValueOr(""));
   for (std::string line; std::getline(lines, line);) {
     const std::size_t tab = line.find('\t');
+    if (is_wanted && !is_wanted(line.substr(0, tab))) continue;
     if (names.empty()) why = line.substr(std::min(tab + 1, line.size()));
     names.push_back(line.substr(0, tab));
   }
@@ -49,7 +52,8 @@ std::shared_ptr<arrow::Table> read_no_obs(const format::RowStore& store) {
 
 Unreadable find_unreadable(std::int64_t n_stores,
                            const std::function<const format::RowStore&(std::int64_t)>& store,
-                           const ReadTable& read) {
+                           const ReadTable& read,
+                           const std::function<bool(const std::string&)>& is_wanted) {
   constexpr std::size_t kNamed = 5;
   Unreadable found;
   std::int64_t n_more = -1;
@@ -57,7 +61,7 @@ Unreadable find_unreadable(std::int64_t n_stores,
     const std::string& format = store(s).info().format;
     if (format != "h5ad" && format != "zarr") continue;
     std::string why;
-    std::vector<std::string> names = unreadable_of(*read(store(s)), why);
+    std::vector<std::string> names = unreadable_of(*read(store(s)), is_wanted, why);
     if (names.empty()) continue;
     found.columns.insert(found.columns.end(), names.begin(), names.end());
     if (++n_more > 0) continue;

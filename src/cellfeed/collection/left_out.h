@@ -22,9 +22,11 @@ struct Unreadable {
 using ReadTable = std::function<std::shared_ptr<arrow::Table>(const format::RowStore&)>;
 // No row of it.
 std::shared_ptr<arrow::Table> read_no_obs(const format::RowStore& store);
-// Columns that cannot be read, which these tables go without. Looks at each AnnData store.
+// Columns that cannot be read, which these tables go without, where they are wanted. Looks at each
+// AnnData store.
 Unreadable find_unreadable(std::int64_t n_stores,
                            const std::function<const format::RowStore&(std::int64_t)>& store,
-                           const ReadTable& read);
+                           const ReadTable& read,
+                           const std::function<bool(const std::string&)>& is_wanted = {});
 
 }  // namespace cellfeed::collection

@@ -87,6 +87,7 @@ SourceOptions sources_of_export(const ExportOptions& options) {
   source.join = options.join;
   source.make_unique = options.make_unique;
   source.origins = origins_of(options);
+  source.obs_choice = options.obs;
   source.var_keys = options.var_keys;
   source.cache_bytes = options.memory_budget / 4;
   return source;
@@ -143,7 +144,7 @@ class Export {
 };
 
 Sources Export::open_sources() {
-  if (options_.cells) return sources_of(options_.cells, origins_of(options_));
+  if (options_.cells) return sources_of(options_.cells, options_.obs, origins_of(options_));
   if (options_.open_sources) return options_.open_sources();
   from_ = sources_of_export(options_);
   FilteredRows filtered = filter_rows(from_, options_.filter, pool_);

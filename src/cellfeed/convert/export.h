@@ -26,6 +26,7 @@ struct ExportOptions {
   bool gives_all = true;
   std::string genome, feature_type;     // of 10x files, as in OpenOptions
   std::string allow_external{};         // see OpenOptions
+  ObsChoice obs{};                      // columns to write
   std::string join;                     // see SourceOptions
   std::vector<std::string> var_keys{};  // see SourceOptions
   bool make_unique = false;

@@ -69,8 +69,8 @@ PipelineLimits limits_of(std::int64_t memory_budget) { return {memory_budget / 4
 Sources OpenConversion::open_sources() {
   if (options_.cells) {
     selection_json_ = selection_json(options_.cells);
-    if (!options_.base) return sources_of(options_.cells);
-    return sources_of(options_.cells, Origins::kOfChosenCells, options_.base->obs,
+    if (!options_.base) return sources_of(options_.cells, options_.obs);
+    return sources_of(options_.cells, options_.obs, Origins::kOfChosenCells, options_.base->obs,
                       gene_table(*options_.base));
   }
   if (options_.open_sources) {

@@ -9,6 +9,7 @@ SourceOptions source_options(const ConvertOptions& options) {
   SourceOptions source;
   source.paths = options.inputs;
   source.layer = options.layer;
+  source.obs_choice = options.obs;
   source.allow_external = options.allow_external;
   source.genome = options.genome;
   source.feature_type = options.feature_type;

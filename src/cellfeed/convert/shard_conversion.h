@@ -37,6 +37,7 @@ struct ConvertOptions {
   // Beside it, by name: layers have its genes. obsm is stored packed whatever the layout, and
   // exact.
   std::vector<std::string> layers{}, obsm{};
+  ObsChoice obs{};                   // columns to write
   std::string allow_external{};      // see OpenOptions
   std::string genome, feature_type;  // of 10x files, as in OpenOptions
   format::TableOptions table{};      // of Parquet tables

@@ -45,6 +45,8 @@ void for_each_field(Options& o, Visit&& visit) {
   visit("layer", o.layer);
   visit("layers", o.layers);
   visit("obsm", o.obsm);
+  visit("obs", o.obs.only);
+  visit("exclude_obs", o.obs.excluded);
   visit("allow_external", o.allow_external);
   visit("genome", o.genome);
   visit("feature_type", o.feature_type);

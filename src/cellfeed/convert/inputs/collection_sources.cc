@@ -34,12 +34,13 @@ std::vector<std::string> paths_of(const Collection& cells) {
 }
 
 Sources sources_of_matrix(const Collection& cells, bool make_unique, bool is_beside,
-                          Origins origins = Origins::kNone,
+                          const ObsChoice& obs = {}, Origins origins = Origins::kNone,
                           const std::vector<ObsSample>& obs_before = {},
                           std::shared_ptr<const collection::GeneTable> behind = {}) {
   SourceOptions options;
   options.paths = paths_of(cells);
   options.origins = origins;
+  options.obs_choice = obs;
   options.obs_before = obs_before;
   options.layer = cells.store(0).info().layer;
   options.is_beside = is_beside;
@@ -55,12 +56,12 @@ Sources sources_of_matrix(const Collection& cells, bool make_unique, bool is_bes
 
 }  // namespace
 
-Sources sources_of(const ChosenCells& chosen, Origins origins,
+Sources sources_of(const ChosenCells& chosen, const ObsChoice& obs, Origins origins,
                    const std::vector<ObsSample>& obs_before,
                    std::shared_ptr<const collection::GeneTable> behind) {
   if (chosen.cells->genes().size() == 0)
     throw_invalid("the cells were opened without genes (layer none): open them with a matrix");
-  return sources_of_matrix(*chosen.cells, chosen.make_unique, false, origins, obs_before,
+  return sources_of_matrix(*chosen.cells, chosen.make_unique, false, obs, origins, obs_before,
                            std::move(behind));
 }
 

@@ -28,7 +28,8 @@ struct ChosenCells {
 
 // A source is a run of cells of one store. Throws kInvalidArgument where cells go back and forth
 // between stores too often.
-Sources sources_of(const ChosenCells& chosen, Origins origins = Origins::kOfChosenCells,
+Sources sources_of(const ChosenCells& chosen, const ObsChoice& obs,
+                   Origins origins = Origins::kOfChosenCells,
                    const std::vector<ObsSample>& obs_before = {},
                    std::shared_ptr<const collection::GeneTable> behind = {});
 // Throws kInvalidArgument for those that cannot stand beside X, as matrix_names.

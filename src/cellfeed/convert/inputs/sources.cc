@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "cellfeed/base/nearest_name.h"
 #include "cellfeed/collection/gene_keys.h"
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/arrow_result.h"
@@ -134,7 +135,11 @@ void Sources::join(std::vector<std::unique_ptr<format::RowStore>> stores,
   value_dtype_ = unite_value_dtypes(*cells_);
   obs_ = std::make_unique<TableUnion>("obs");
   origins_ = options.origins;
-  if (!options.is_beside) unite_obs(options.obs_before);
+  obs_choice_ = options.obs_choice;
+  if (!options.is_beside) {
+    require_chosen_obs();
+    unite_obs(options.obs_before);
+  }
   const std::string& first = store(0).info().path;
   if (n_cells() == 0)
     throw Error(ErrorKind::kInvalidArgument, "holds no cells, so there is nothing to write", first);
@@ -144,6 +149,28 @@ void Sources::join(std::vector<std::unique_ptr<format::RowStore>> stores,
                     ? "shares no gene with the other inputs; use join 'outer' to keep all genes"
                     : "holds no genes, so there is nothing to write",
                 first);
+}
+
+// A column that cannot be read is an error where it was chosen.
+void Sources::require_chosen_obs() const {
+  check_obs_choice(obs_choice_);
+  std::vector<std::string> wanted = obs_choice_.only;
+  wanted.insert(wanted.end(), obs_choice_.excluded.begin(), obs_choice_.excluded.end());
+  if (wanted.empty()) return;
+  std::vector<std::string> known;
+  for (std::int64_t s = 0; s < n_sources(); ++s) {
+    const auto readable = store(s).read_obs(0, 0);
+    for (std::string& name : store(s).obs_names()) {
+      if (std::ranges::find(obs_choice_.only, name) != obs_choice_.only.end() &&
+          readable->GetColumnByName(name) == nullptr)
+        store(s).obs_column(name);  // throws
+      known.push_back(std::move(name));
+    }
+  }
+  for (const std::string& name : wanted)
+    if (std::ranges::find(known, name) == known.end())
+      throw_error(ErrorKind::kNoSuchKey, store(0).info().path, "no obs column '{}'{}", name,
+                  suggestion(name, known));
 }
 
 void Sources::unite_obs(const std::vector<ObsSample>& before) {
@@ -189,6 +216,9 @@ std::shared_ptr<arrow::Table> Sources::read_own_obs(const SourceRange& range) co
   if (origins_ == Origins::kNone && source.info().format == "shard")
     for (const char* name : {format::shard::kSourceFileColumn, format::shard::kSourceRowColumn})
       dropped.emplace_back(name);
+  for (const auto& field : obs->fields())
+    if (field->name() != "_index" && !obs_choice_.takes(field->name()))
+      dropped.push_back(field->name());
   return drop_columns(*obs, dropped);
 }
 

@@ -11,6 +11,7 @@
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/collection/collection.h"
+#include "cellfeed/convert/inputs/obs_choice.h"
 #include "cellfeed/convert/inputs/table_union.h"
 #include "cellfeed/convert/transpose/transposed_store.h"
 #include "cellfeed/format/row_store.h"
@@ -56,6 +57,7 @@ struct SourceOptions {
   // Cells of the inputs that count, ascending; null: all. Inputs without any are left out.
   std::shared_ptr<const std::vector<std::int64_t>> rows{};
   Origins origins = Origins::kOfChosenCells;
+  ObsChoice obs_choice{};
   // What obs is united with, before that of the inputs.
   std::vector<ObsSample> obs_before{};
   // What is done with inputs that are not stored by rows. Null: transpose() makes their rows, and
@@ -121,6 +123,7 @@ class Sources {
   // What files hold that is not read though nobody chose that; empty where there is nothing.
   std::string left_out_text() const { return cells_->left_out_text(); }
 
+  const ObsChoice& obs_choice() const { return obs_choice_; }
   // Of SourceOptions::obs_before first, then of the sources.
   const TableUnion& obs() const { return *obs_; }
   // Conformed, without library sizes: see LibrarySizes.
@@ -139,6 +142,7 @@ class Sources {
 
  private:
   void join(std::vector<std::unique_ptr<format::RowStore>> stores, const SourceOptions& options);
+  void require_chosen_obs() const;
   void unite_obs(const std::vector<ObsSample>& before);
   std::shared_ptr<arrow::Table> read_own_obs(const SourceRange& range) const;
 
@@ -146,6 +150,7 @@ class Sources {
   std::shared_ptr<const collection::Collection> cells_;
   std::vector<TransposedStore*> transposed_;  // of the stores
   Origins origins_ = Origins::kOfChosenCells;
+  ObsChoice obs_choice_;
   bool names_origins_ = false;  // obs says of all cells which file and row they are from
   bool keeps_own_names_ = false;
   DType value_dtype_ = DType::kF32;

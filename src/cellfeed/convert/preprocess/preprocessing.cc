@@ -57,8 +57,9 @@ std::string left_out(const ConvertOptions& convert, const std::string& kept) {
 }  // namespace
 
 Sources Preprocessing::open_sources() const {
-  if (options_.convert.cells) return sources_of(options_.convert.cells);
+  if (options_.convert.cells) return sources_of(options_.convert.cells, {});
   SourceOptions source = source_options(options_.convert);
+  source.obs_choice = {};  // batch_key is read, and need not be written
   source.rows = filtered_.rows;
   return Sources::open(source);
 }
@@ -174,6 +175,7 @@ Sources Preprocessing::processed_sources(const ProcessingOptions& processing, co
   SourceOptions join;
   join.paths = sources_.paths();
   join.is_beside = is_beside;
+  join.obs_choice = options_.convert.obs;
   if (is_h5ad_name(options_.convert.output_dir)) join.origins = Origins::kNone;
   join.keeps_own_names = !options_.convert.var_keys.empty();
   for (const std::int64_t gene : kept.genes) {

@@ -1,0 +1,88 @@
+"""Columns of obs that are written: those that were chosen, by every writer and its program."""
+
+import anndata
+import h5py
+import numpy as np
+import pytest
+from program import run
+from small_atlas import make_anndata
+
+import cellfeed as cf
+from cellfeed.errors import InvalidArgumentError, LeftOutWarning, NoSuchKeyError, UnsupportedError
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Columns cell_type, donor, depth, and one that cannot be read."""
+    make_anndata().write_h5ad(tmp_path / "a.h5ad")
+    with h5py.File(tmp_path / "a.h5ad", "r+") as file:
+        file["obs/phase"] = np.zeros(60, "c16")
+        names = [*file["obs"].attrs["column-order"], "phase"]
+        file["obs"].attrs["column-order"] = np.array(names, dtype=h5py.string_dtype())
+    return tmp_path / "a.h5ad"
+
+
+def shards(source, output, **options):
+    return cf.convert_to_shards(source, output, **options)
+
+
+def appended(source, output, **options):
+    with pytest.warns(UserWarning):  # the column that is left out; the cells are there twice
+        made = cf.convert_to_shards(source, output, **options)
+        cf.append_to_shards(source, made, force=True, **options)
+    return made
+
+
+def exported(source, output, **options):
+    return cf.export_h5ad(source, f"{output}.h5ad", **options)
+
+
+def processed(source, output, **options):
+    return cf.preprocess(source, f"{output}.h5ad", batch_key="donor", n_top_genes=5, **options)
+
+
+@pytest.mark.parametrize("write", [shards, appended, exported, processed])
+@pytest.mark.parametrize("given", ["files", "cells"])
+def test_chosen_columns_are_written(path, tmp_path, write, given):
+    source = path if given == "files" else cf.open(path)[3:50]
+    whole = make_anndata().obs if given == "files" else make_anndata().obs[3:50]
+    origins = (
+        ["_source_file", "_source_row"] if given == "cells" and write in (shards, appended) else []
+    )
+    for number, (options, names) in enumerate(
+        [
+            ({"obs": ["depth", "cell_type"]}, ["cell_type", "depth"]),
+            ({"exclude_obs": ["depth", "phase"]}, ["cell_type", "donor"]),
+        ]
+    ):
+        cells = cf.open(write(source, tmp_path / f"{write.__name__}{number}", **options))
+        obs = cells.obs.df
+        assert sorted(obs) == sorted(names + origins)
+        for name in names:
+            np.testing.assert_array_equal(obs[name][: len(whole)], whole[name])
+
+
+@pytest.mark.parametrize("write", [shards, exported, processed])
+def test_columns_that_are_not_there_or_cannot_be_read_are_named(path, tmp_path, write):
+    for options, kind, said in [
+        ({"obs": ["dept"]}, NoSuchKeyError, r"no obs column 'dept'; did you mean 'depth'"),
+        ({"exclude_obs": "dept"}, NoSuchKeyError, r"no obs column 'dept'"),
+        ({"obs": ["phase"]}, UnsupportedError, "obs/phase"),
+        ({"obs": ["depth"], "exclude_obs": ["donor"]}, InvalidArgumentError, "not both"),
+        ({"obs": []}, InvalidArgumentError, "obs is an empty list"),
+    ]:
+        with pytest.raises(kind, match=said):
+            write(path, tmp_path / "out", **options)
+    with pytest.warns(LeftOutWarning, match="obs/phase"):
+        write(path, tmp_path / "all")
+
+
+def test_the_program_takes_them_too(path, tmp_path):
+    run("shard", path, "--output-dir", tmp_path / "s", "--obs", "depth", "--obs", "donor")
+    assert list(cf.open(tmp_path / "s").obs.df) == ["donor", "depth"]
+    run("export", tmp_path / "s", "--output", tmp_path / "b.h5ad", "--exclude-obs", "depth")
+    assert list(anndata.read_h5ad(tmp_path / "b.h5ad").obs) == ["donor"]
+    said = run(
+        "shard", path, "--output-dir", tmp_path / "t", "--obs", "a", "--exclude-obs", "b", code=1
+    )
+    assert "give one of the two" in said
