@@ -8,7 +8,7 @@
 #include <string>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/tenx/mtx_barcodes.h"
+#include "cellfeed/format/tenx/mtx_cells.h"
 #include "cellfeed/format/tenx/mtx_entries.h"
 #include "cellfeed/format/tenx/mtx_lists.h"
 #include "cellfeed/format/tenx/mtx_text.h"
@@ -23,6 +23,7 @@ using cellfeed::format::EntryParts;
 namespace tenx = cellfeed::format::tenx;
 
 constexpr std::int64_t kMaxPieces = 3;
+constexpr std::int64_t kMostLines = 5;
 
 void require(bool holds) {
   if (!holds) std::abort();
@@ -30,7 +31,8 @@ void require(bool holds) {
 
 void read_matrix(const std::shared_ptr<const cellfeed::io::ByteSource>& source) {
   const tenx::MtxText text(source);
-  const tenx::MtxHeader& header = text.header();
+  tenx::MtxHeader header = text.header();
+  header.rows_are_cells = header.n_entries % 2 != 0;
   const std::int64_t n = std::min(text.n_pieces(), kMaxPieces);
   for (std::int64_t i = 0; i < 2 * n; ++i) {
     const std::int64_t piece = i < n ? i : 2 * n - 1 - i;  // and back
@@ -40,10 +42,16 @@ void read_matrix(const std::shared_ptr<const cellfeed::io::ByteSource>& source) 
     require(entries.n == std::min(tenx::MtxText::kPieceLines,
                                   header.n_entries - piece * tenx::MtxText::kPieceLines));
     for (std::int64_t k = 0; k < entries.n; ++k) {
-      require(entries.rows.data()[k] < header.n_cols);
-      require(entries.columns.data()[k] >= 0 && entries.columns.data()[k] < header.n_rows);
+      require(entries.rows.data()[k] < header.n_cells());
+      require(entries.columns.data()[k] >= 0 && entries.columns.data()[k] < header.n_features());
     }
   }
+}
+
+void read_genes(const tenx::GeneList& genes) {
+  const auto n = static_cast<std::size_t>(genes.length.n);
+  require(genes.length.has_more || genes.names.size() == n);
+  require(genes.ids.empty() || genes.ids.size() == genes.names.size());
 }
 
 template <typename Read>
@@ -75,15 +83,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto* bytes = reinterpret_cast<const std::byte*>(data);
   const std::shared_ptr<const cellfeed::io::ByteSource> source =
       cellfeed::io::make_memory_source("a", {bytes, bytes + size});
-  constexpr tenx::MtxShape kShape{3, 2};
   expect_read_or_refused([&] { read_matrix(source); });
   for (const bool has_types : {false, true})
-    expect_read_or_refused(
-        [&] { require(tenx::read_features(source, kShape, has_types).names.size() == 3); });
-  expect_read_or_refused([&] {
-    const tenx::MtxBarcodes barcodes(source, kShape);
-    require(barcodes.read(0, 2)->Equals(barcodes.read(0, 2)) && barcodes.read(1, 1)->length() == 0);
-  });
+    expect_read_or_refused([&] { read_genes(tenx::read_features(source, has_types, kMostLines)); });
+  expect_read_or_refused([&] { read_genes(tenx::read_gene_table(source, kMostLines)); });
+  for (const bool has_headings : {false, true})
+    expect_read_or_refused([&] {
+      const tenx::MtxCells cells(source, has_headings, kMostLines);
+      const std::int64_t n = cells.length().n;
+      require(cells.read(0, n)->ToString() == cells.read(0, n)->ToString());
+      require(cells.read(n, n)->num_rows() == 0);
+    });
   return 0;
 }
 
@@ -101,6 +111,9 @@ std::vector<std::vector<std::uint8_t>> cellfeed::fuzz::seed_inputs() {
            many,
            std::string("a\tA\tGene Expression\nb\t\"B \"\"b\"\"\"\tGene Expression\nc\tC\tX\n"),
            std::string("\xEF\xBB\xBFx-1\ny-1\n\n"),
+           std::string("gene_id,gene_name,genome\na,A,hg38\nb,\"B, \"\"b\"\"\",hg38\nc,,mm10\n"),
+           std::string(
+               "bc_wells,sample,tscp_count,part,is_good\n1_1,a,3,,True\n1_2,,4,1e3,False\n"),
        }) {
     seeds.emplace_back(text.begin(), text.end());
     seeds.push_back(gzip(seeds.back()));

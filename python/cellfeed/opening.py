@@ -73,12 +73,13 @@ def open(
     ----------
     paths
         An ``.h5ad`` file, a zarr store (a directory or ``.zarr.zip``), a 10x ``.h5`` file, a folder
-        with 10x's ``matrix.mtx`` (or the ``PREFIXmatrix.mtx`` itself), a ``.parquet`` table of
-        cells, a shard directory, a glob such as ``"atlas/*.h5ad"`` (sorted), an
-        :class:`anndata.AnnData`, or a list of these: an AnnData in memory is copied, one in backed
-        mode is read from its file. Paths may lie in a bucket (``s3://bucket/a.h5ad``) or on a
-        server (``https://host/a.h5ad``). A file or an object that is there twice is an error; a
-        copy, and a view of an AnnData, is one of its own.
+        with the ``.mtx`` of Cell Ranger, Parse Biosciences, kb_python or alevin-fry (or the
+        matrix itself, such as ``PREFIXmatrix.mtx``), a ``.parquet`` table of cells, a shard
+        directory, a glob such as ``"atlas/*.h5ad"`` (sorted), an :class:`anndata.AnnData`, or a
+        list of these: an AnnData in memory is copied, one in backed mode is read from its file.
+        Paths may lie in a bucket (``s3://bucket/a.h5ad``) or on a server (``https://host/a.h5ad``).
+        A file or an object that is there twice is an error; a copy, and a view of an AnnData, is
+        one of its own.
     join
         How files with different genes become one table: ``"inner"`` keeps the genes of every file
         in the first one's order, ``"outer"`` the sorted union (absent genes read as 0), ``None``

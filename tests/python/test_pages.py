@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from mtx_files import random_counts, write_mtx
+from mtx_files import random_counts, write_mtx, write_program
 from user_cache import rows_folder
 
 import cellfeed as cf
@@ -189,6 +189,7 @@ def test_other_orders(atlas):
     write_mtx(atlas / "filtered_feature_bc_matrix", counts)
     for prefix in ("GSM1_", "GSM2_"):
         write_mtx(atlas / "GSE12345", counts, prefix=prefix)
+    write_program(atlas / "DGE_filtered", "parse", counts)
     names = run_page("other_orders.md")
     assert (names["cells"][:].x.toarray() == np.vstack([counts.toarray()] * 2)).all()
     assert (cf.open("atlas_csc.h5ad")[:].x.toarray() == stored.X.toarray()).all()

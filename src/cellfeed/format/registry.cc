@@ -129,8 +129,8 @@ bool is_any_directory(GivenPath& given) { return given.is_directory(); }
 [[noreturn]] Stores refuse_directory(GivenPath& given) {
   throw Error(
       ErrorKind::kUnsupported,
-      "a directory without shard_metadata.json is not a shard directory, without matrix.mtx "
-      "none of 10x, and without zarr.json or .zgroup no zarr store; pass one made by "
+      "a directory without shard_metadata.json is not a shard directory, without an .mtx file none "
+      "of 10x or the like, and without zarr.json or .zgroup no zarr store; pass one made by "
       "`cellfeed shard`, or the .h5ad files themselves",
       given.path());
 }

@@ -67,7 +67,12 @@ class Parser {
  public:
   Parser(const std::string& path, const MtxHeader& header, const MtxLines& lines,
          std::span<const std::int32_t> columns)
-      : path_(path), header_(header), lines_(lines), columns_(columns) {}
+      : path_(path),
+        header_(header),
+        n_features_(header.n_features()),
+        n_cells_(header.n_cells()),
+        lines_(lines),
+        columns_(columns) {}
 
   void read(EntryParts parts, Entries& entries) {
     const bool all = parts == EntryParts::kAll;
@@ -108,13 +113,13 @@ class Parser {
   }
   bool read_plain(const char* at, Line& line) {
     if (bytes_from(at) < kPlainLineBytes) return false;
-    std::uint32_t feature, cell;
-    if (!plain_lines_.read(at, feature, cell, line.value)) return false;
-    line.feature = std::int64_t{feature} - 1;
-    line.cell = std::int64_t{cell} - 1;
+    std::uint32_t row, column;
+    if (!plain_lines_.read(at, row, column, line.value)) return false;
+    line.feature = std::int64_t{header_.rows_are_cells ? column : row} - 1;
+    line.cell = std::int64_t{header_.rows_are_cells ? row : column} - 1;
     line.end = at;
-    return line.feature >= 0 && line.feature < header_.n_rows && line.cell >= 0 &&
-           line.cell < header_.n_cols;
+    return line.feature >= 0 && line.feature < n_features_ && line.cell >= 0 &&
+           line.cell < n_cells_;
   }
   Line read_any(std::int64_t i, const char* begin) const {
     const auto* end = static_cast<const char*>(
@@ -132,14 +137,15 @@ class Parser {
                   std::int64_t& cell) const {
     Words words(begin, end);
     Value value = 1;
-    const bool is_entry = words.read(feature) && words.read(cell) &&
+    const bool is_entry = words.read(header_.rows_are_cells ? cell : feature) &&
+                          words.read(header_.rows_are_cells ? feature : cell) &&
                           (!has_value || words.read_value(value)) && words.is_at_end();
     if (!is_entry)
       throw_error(ErrorKind::kCorruptData, path_, "line {} is not an entry of {}: '{}'",
                   lines_.number_of(i), expected_of(header_.field),
                   excerpt({begin, static_cast<std::size_t>(end - begin)}));
-    require_index("feature", i, feature, header_.n_rows);
-    require_index("cell", i, cell, header_.n_cols);
+    require_index("feature", i, feature, n_features_);
+    require_index("cell", i, cell, n_cells_);
     --feature;
     --cell;
     return value;
@@ -152,6 +158,7 @@ class Parser {
 
   const std::string& path_;
   const MtxHeader& header_;
+  const std::int64_t n_features_, n_cells_;
   const MtxLines& lines_;
   const std::span<const std::int32_t> columns_;
   PlainLines<Value, has_value> plain_lines_;

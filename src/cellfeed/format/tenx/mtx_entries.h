@@ -1,4 +1,4 @@
-// read_entries: lines of a Matrix Market file, of genes x cells, as entries of cells x genes.
+// read_entries: lines of a Matrix Market file, of either orientation, as entries of cells x genes.
 // Pure functions.
 #pragma once
 

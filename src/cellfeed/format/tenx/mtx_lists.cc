@@ -1,69 +1,24 @@
 #include "cellfeed/format/tenx/mtx_lists.h"
 
 #include <algorithm>
-#include <functional>
-#include <string_view>
 #include <utility>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/column_values.h"
-#include "cellfeed/format/tenx/mtx_text.h"
 #include "cellfeed/io/sequential_reader.h"
 
 namespace cellfeed::format::tenx {
 namespace {
 
-constexpr std::int64_t kMaxFeatureBytes = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxGeneBytes = std::int64_t{1} << 30;
 
-using Visit = std::function<void(std::int64_t line, std::string_view text)>;
-
-// "features", and how many of them there have to be.
-struct Wanted {
-  const char* what;
-  const char* axis;  // of the matrix
-  std::int64_t n;
-  std::int64_t n_other_axis;
-};
-
-[[noreturn]] void throw_wrong_length(const std::string& path, const Wanted& wanted, std::int64_t n,
-                                     bool has_more, const std::string& first) {
-  std::string hint;
-  if (n == wanted.n_other_axis && n != wanted.n)
-    hint =
-        "; it looks like a matrix of cells x genes, where 10x writes genes x cells: transpose it";
-  else if (n == wanted.n + 1 && !has_more)
-    hint = fmt::format("; is the first line a heading: '{}'?", first);
-  throw_error(ErrorKind::kCorruptData, path,
-              "must have a line for each of the {} {} of the matrix ({}), and has {}{}{}", wanted.n,
-              wanted.axis, wanted.what, n, has_more ? " or more" : "", hint);
+void require_room(const std::string& path, std::int64_t line, std::string_view text,
+                  std::int64_t& bytes) {
+  bytes += std::ssize(text);
+  if (bytes > kMaxGeneBytes)
+    throw_error(ErrorKind::kUnsupported, path, "holds more than 1 GiB of names, in line {}", line);
 }
 
-// Blank lines at the end are no lines.
-void visit_lines(const SourcePtr& source, const Wanted& wanted, const Visit& visit) {
-  io::LineReader lines(source, kMaxLineBytes);
-  const std::int64_t most = std::max(wanted.n, wanted.n_other_axis) + 1;
-  std::int64_t n = 0, first_blank = 0;
-  std::string first;
-  while (const auto line = lines.next()) {
-    if (io::is_blank(*line)) {
-      if (first_blank == 0) first_blank = lines.number();
-      continue;
-    }
-    if (first_blank != 0)
-      throw_error(ErrorKind::kCorruptData, source->path(), "line {} is empty ({})", first_blank,
-                  wanted.what);
-    if (n == 0) first = excerpt(*line);
-    if (++n > most) throw_wrong_length(source->path(), wanted, n, true, first);
-    if (n > wanted.n) continue;
-    if (!is_utf8(*line))
-      throw_error(ErrorKind::kCorruptData, source->path(),
-                  "damaged text, which is not UTF-8, in line {} ({})", lines.number(), wanted.what);
-    visit(lines.number(), *line);
-  }
-  if (n != wanted.n) throw_wrong_length(source->path(), wanted, n, false, first);
-}
-
-// Without the quotes that spreadsheets and R put around.
 std::string unquoted(const std::string& path, std::int64_t line, std::string_view field) {
   if (!field.starts_with('"')) return std::string(field);
   if (field.size() < 2 || !field.ends_with('"'))
@@ -77,51 +32,146 @@ std::string unquoted(const std::string& path, std::int64_t line, std::string_vie
   return text;
 }
 
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (;;) {
-    const std::size_t tab = line.find('\t');
-    fields.push_back(line.substr(0, tab));
-    if (tab == std::string_view::npos) return fields;
-    line.remove_prefix(tab + 1);
-  }
+// Where the first field ends.
+std::size_t field_end(std::string_view text, char separator) {
+  std::size_t from = 0;
+  if (text.starts_with('"'))
+    for (from = text.find('"', 1);
+         from != std::string_view::npos && from + 1 < text.size() && text[from + 1] == '"';)
+      from = text.find('"', from + 2);
+  return from == std::string_view::npos ? from : text.find(separator, from);
+}
+
+std::size_t place_of(const std::string& path, const std::vector<std::string>& headings,
+                     const char* name) {
+  const auto at = std::ranges::find(headings, name);
+  if (at == headings.end())
+    throw_error(ErrorKind::kCorruptData, path, "has no column '{}'; there are: {}", name,
+                excerpt(fmt::format("{}", fmt::join(headings, ", "))));
+  return static_cast<std::size_t>(at - headings.begin());
+}
+
+void require_length(const ListLength& list, std::int64_t n, const char* axis) {
+  if (list.n == n && !list.has_more) return;
+  std::string hint;
+  if (list.n == n + 1 && !list.has_more && !list.first.empty())
+    hint = fmt::format("; is the first line a heading: '{}'?", list.first);
+  throw_error(ErrorKind::kCorruptData, list.path,
+              "must have a line for each of the {} {} of the matrix ({}), and has {}{}{}", n, axis,
+              list.what, list.n, list.has_more ? " or more" : "", hint);
 }
 
 }  // namespace
 
-FeatureList read_features(SourcePtr source, const MtxShape& shape, bool has_types) {
-  FeatureList list;
+ListLength visit_lines(const SourcePtr& source, const char* what, std::int64_t most,
+                       const std::function<void(std::int64_t, std::string_view)>& visit) {
+  io::LineReader lines(source, kMaxLineBytes);
+  ListLength length{.path = source->path(), .what = what};
+  std::int64_t first_blank = 0;
+  while (const auto line = lines.next()) {
+    if (io::is_blank(*line)) {
+      if (first_blank == 0) first_blank = lines.number();
+      continue;
+    }
+    if (first_blank != 0)
+      throw_error(ErrorKind::kCorruptData, source->path(), "line {} is empty ({})", first_blank,
+                  what);
+    if (length.n == 0) length.first = excerpt(*line);
+    length.has_more = ++length.n > most;
+    if (length.has_more) break;
+    if (!is_utf8(*line))
+      throw_error(ErrorKind::kCorruptData, source->path(),
+                  "damaged text, which is not UTF-8, in line {} ({})", lines.number(), what);
+    visit(lines.number(), *line);
+  }
+  return length;
+}
+
+void leave_headings_out(ListLength& length) {
+  if (length.n > 0) --length.n;
+  length.first.clear();
+}
+
+std::vector<std::string> split_line(const std::string& path, std::int64_t line,
+                                    std::string_view text, char separator, std::size_t most) {
+  std::vector<std::string> fields;
+  for (;;) {
+    const std::size_t end = field_end(text, separator);
+    fields.push_back(unquoted(path, line, text.substr(0, end)));
+    if (end == std::string_view::npos || fields.size() == most) return fields;
+    text.remove_prefix(end + 1);
+  }
+}
+
+void require_columns(const std::string& path, std::int64_t line, std::size_t n, std::size_t wanted,
+                     std::string_view text) {
+  if (n != wanted)
+    throw_error(ErrorKind::kCorruptData, path,
+                "line {} has {} columns, and the first line has {}: '{}'", line, n, wanted,
+                excerpt(text));
+}
+
+GeneList read_features(const SourcePtr& source, bool has_types, std::int64_t most) {
+  GeneList list;
   std::size_t n_cols = 0;
   std::int64_t bytes = 0;
-  visit_lines(source, {"features", "rows", shape.n_features, shape.n_cells},
-              [&](std::int64_t line, std::string_view text) {
-                const auto fields = split(text);
-                if (n_cols == 0) n_cols = fields.size();
-                if (fields.size() != n_cols)
-                  throw_error(ErrorKind::kCorruptData, source->path(),
-                              "line {} has {} columns between tabs, and those before {}: '{}'",
-                              line, fields.size(), n_cols, excerpt(text));
-                bytes += std::ssize(text);
-                if (bytes > kMaxFeatureBytes)
-                  throw_error(ErrorKind::kUnsupported, source->path(),
-                              "holds more than 1 GiB of names, in line {}", line);
-                const auto field = [&](std::size_t i) {
-                  return unquoted(source->path(), line, fields[i]);
-                };
-                list.names.push_back(field(n_cols > 1 ? 1 : 0));
-                if (n_cols > 1) list.ids.push_back(field(0));
-                if (has_types && n_cols > 2) list.types.push_back(field(2));
-              });
+  list.length =
+      visit_lines(source, "features", most, [&](std::int64_t line, std::string_view text) {
+        auto fields = split_line(source->path(), line, text, '\t');
+        if (n_cols == 0) n_cols = fields.size();
+        require_columns(source->path(), line, fields.size(), n_cols, text);
+        require_room(source->path(), line, text, bytes);
+        list.names.push_back(std::move(fields[n_cols > 1 ? 1 : 0]));
+        if (n_cols > 1) list.ids.push_back(std::move(fields[0]));
+        if (has_types && n_cols > 2) list.types.push_back(std::move(fields[2]));
+      });
   return list;
 }
 
-void check_barcodes(SourcePtr source, const MtxShape& shape) {
-  visit_lines(source, {"barcodes", "columns", shape.n_cells, shape.n_features},
-              [](std::int64_t, std::string_view) {});
+GeneList read_gene_table(const SourcePtr& source, std::int64_t most) {
+  GeneList list;
+  std::vector<std::string> headings;
+  std::size_t id = 0, name = 0, genome = 0;
+  std::int64_t bytes = 0;
+  list.length =
+      visit_lines(source, "genes", most + 1, [&](std::int64_t line, std::string_view text) {
+        auto fields = split_line(source->path(), line, text, ',');
+        if (headings.empty()) {
+          headings = std::move(fields);
+          id = place_of(source->path(), headings, "gene_id");
+          name = place_of(source->path(), headings, "gene_name");
+          genome = place_of(source->path(), headings, "genome");
+          return;
+        }
+        require_columns(source->path(), line, fields.size(), headings.size(), text);
+        require_room(source->path(), line, text, bytes);
+        list.names.push_back(fields[fields[name].empty() ? id : name]);
+        list.ids.push_back(std::move(fields[id]));
+        list.genomes.push_back(std::move(fields[genome]));
+      });
+  leave_headings_out(list.length);
+  return list;
 }
 
-std::string barcode_of(const std::string& path, std::int64_t line, std::string_view text) {
-  return unquoted(path, line, text.substr(0, text.find('\t')));
+void read_gene_names(const SourcePtr& source, GeneList& genes) {
+  GeneList list = read_features(source, false, genes.length.n);
+  if (list.length.n != genes.length.n)
+    throw_error(ErrorKind::kCorruptData, source->path(),
+                "must have a line for each of the {} genes of '{}', and has {}{}", genes.length.n,
+                genes.length.path, list.length.n, list.length.has_more ? " or more" : "");
+  genes.ids = std::exchange(genes.names, std::move(list.names));
+}
+
+void orient(MtxHeader& header, const std::string& path, bool has_cells_first,
+            const ListLength& cells, const ListLength& genes) {
+  const auto fits = [&](bool rows_are_cells) {
+    header.rows_are_cells = rows_are_cells;
+    return header.n_cells() == cells.n && header.n_features() == genes.n;
+  };
+  if (!fits(has_cells_first) && !fits(!has_cells_first)) header.rows_are_cells = has_cells_first;
+  require_numbers(path, header.n_features(), header.n_cells());
+  require_length(genes, header.n_features(), header.rows_are_cells ? "columns" : "rows");
+  require_length(cells, header.n_cells(), header.rows_are_cells ? "rows" : "columns");
 }
 
 }  // namespace cellfeed::format::tenx

@@ -1,13 +1,16 @@
-// Names of the cells and features of a 10x matrix in Matrix Market form: a line each, columns
-// between tabs. Pure functions.
+// The lists of cells and genes beside a matrix in Matrix Market form: a line each, columns between
+// tabs, or between commas under a line of headings. Pure functions.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cellfeed/format/tenx/mtx_text.h"
 #include "cellfeed/io/byte_source.h"
 
 namespace cellfeed::format::tenx {
@@ -16,25 +19,49 @@ using SourcePtr = std::shared_ptr<const io::ByteSource>;
 
 inline constexpr std::size_t kMaxLineBytes = 64 << 10;
 
-struct FeatureList {
-  std::vector<std::string> names;  // symbols; ids where there is one column only
-  std::vector<std::string> ids;    // empty where there is one column only
-  std::vector<std::string> types;  // empty where the features have none
+// A list as far as its lines were counted: headings are none.
+struct ListLength {
+  std::string path;
+  const char* what = "";  // "barcodes"
+  std::int64_t n = 0;
+  bool has_more = false;
+  std::string first{};  // line, for messages; empty where it has headings
 };
 
-// What the header of the matrix says.
-struct MtxShape {
-  std::int64_t n_features = 0;
-  std::int64_t n_cells = 0;
+struct GeneList {
+  ListLength length;
+  std::vector<std::string> names;    // symbols; ids where there is one column only
+  std::vector<std::string> ids;      // empty where there is one column only
+  std::vector<std::string> types;    // empty where the genes have none
+  std::vector<std::string> genomes;  // likewise
 };
 
-// Columns id, symbol and, where has_types, type; more are left out, as scanpy does. Throws
-// kCorruptData naming the line: another number of lines than features, of columns, damaged text.
-FeatureList read_features(SourcePtr source, const MtxShape& shape, bool has_types);
+// Columns id, symbol and, where has_types, type; more are left out, as scanpy does. Stops behind
+// `most` lines. Throws kCorruptData naming the line: another number of columns, damaged text.
+GeneList read_features(const SourcePtr& source, bool has_types, std::int64_t most);
+// Columns gene_id, gene_name and genome, by their headings. A gene without a name has its id.
+GeneList read_gene_table(const SourcePtr& source, std::int64_t most);
+// A list of names for the ids that `genes` has for names. Throws kCorruptData where it is of
+// another length.
+void read_gene_names(const SourcePtr& source, GeneList& genes);
 
-// Throws kCorruptData where there are not as many lines as cells. Reads all, keeps nothing.
-void check_barcodes(SourcePtr source, const MtxShape& shape);
-// The first column of a line, without quotes. Throws kCorruptData naming the line.
-std::string barcode_of(const std::string& path, std::int64_t line, std::string_view text);
+// Calls visit with each line, of which blank ones at the end are none.
+ListLength visit_lines(const SourcePtr& source, const char* what, std::int64_t most,
+                       const std::function<void(std::int64_t line, std::string_view text)>& visit);
+// For a list whose first line was counted, and has headings.
+void leave_headings_out(ListLength& length);
+// Its first `most` fields, between separators outside of quotes, without the quotes that
+// spreadsheets and R put around. Throws kCorruptData naming the line.
+std::vector<std::string> split_line(const std::string& path, std::int64_t line,
+                                    std::string_view text, char separator,
+                                    std::size_t most = std::numeric_limits<std::size_t>::max());
+void require_columns(const std::string& path, std::int64_t line, std::size_t n, std::size_t wanted,
+                     std::string_view text);
+
+// Sets which axis of the matrix has the cells: the one that the lists fit; where both ways fit,
+// as its program writes it. Throws kCorruptData where they fit neither way, kUnsupported for more
+// than can be numbered.
+void orient(MtxHeader& header, const std::string& path, bool has_cells_first,
+            const ListLength& cells, const ListLength& genes);
 
 }  // namespace cellfeed::format::tenx

@@ -1,4 +1,4 @@
-// MtxStore: entries, barcodes and features of three files.
+// MtxStore: the entries of a matrix, with the cells and genes of the files beside it.
 #include "cellfeed/format/tenx/mtx_store.h"
 
 #include <arrow/api.h>
@@ -10,10 +10,11 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/column_values.h"
 #include "cellfeed/format/content_fingerprint.h"
 #include "cellfeed/format/tenx/chosen_features.h"
-#include "cellfeed/format/tenx/mtx_barcodes.h"
+#include "cellfeed/format/tenx/mtx_cells.h"
 #include "cellfeed/format/tenx/mtx_entries.h"
 #include "cellfeed/format/tenx/mtx_files.h"
 #include "cellfeed/format/tenx/mtx_lists.h"
@@ -27,13 +28,20 @@ SourcePtr open_source(const std::string& path) {
   return io::open_file(path, {.access = io::FileAccess::kPread, .threads = 1});
 }
 
+// Lists are read up to a line more than either axis has.
+std::int64_t longest_list(const MtxHeader& header) {
+  return std::max(header.n_rows, header.n_cols) + 1;
+}
+
 class MtxStore final : public EntryStore {
  public:
   MtxStore(const std::string& path, const OpenOptions& options);
 
   const StoreInfo& info() const override { return info_; }
   const matrix::GeneAxis& genes() const override { return genes_; }
-  std::vector<std::string> obs_names() const override { return {}; }
+  std::vector<std::string> obs_names() const override {
+    return {cells_->names().begin() + 1, cells_->names().end()};
+  }
   matrix::FixedColumn obs_column(const std::string& name) const override;
   std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override;
   std::shared_ptr<arrow::Table> read_var() const override { return var_; }
@@ -41,28 +49,25 @@ class MtxStore final : public EntryStore {
 
   std::string storage() const override { return "as a list of entries (Matrix Market)"; }
   OpenOptions choice() const override { return choice_; }
-  std::vector<std::string> files() const override {
-    return {files_.matrix, files_.barcodes, files_.features};
-  }
-  std::int64_t n_entries() const override { return text_.header().n_entries; }
+  std::vector<std::string> files() const override { return files_.all(); }
+  std::int64_t n_entries() const override { return header_.n_entries; }
   std::int64_t n_pieces() const override { return text_.n_pieces(); }
   std::int64_t piece_bytes() const override;
   void read_piece(std::int64_t piece, EntryParts parts, Entries& entries) const override {
-    read_entries(files_.matrix, text_.header(), text_.lines(piece), features_->columns(), parts,
-                 entries);
+    read_entries(files_.matrix, header_, text_.lines(piece), features_->columns(), parts, entries);
   }
 
  private:
-  void read_features(const std::string& path, const std::string& feature_type);
+  GeneList read_genes() const;
+  void choose_genes(const std::string& path, GeneList list);
   void describe(const std::string& path);
 
   const MtxFiles files_;
   const MtxText text_;
-  const MtxShape shape_;
+  MtxHeader header_;  // with the orientation, once both lists were read
   OpenOptions choice_;
-  // Set once the lists are as long as the header says.
   std::optional<ChosenFeatures> features_;
-  std::optional<MtxBarcodes> barcodes_;
+  std::optional<MtxCells> cells_;
   StoreInfo info_;
   matrix::GeneAxis genes_;
   std::shared_ptr<arrow::Table> var_;
@@ -70,22 +75,30 @@ class MtxStore final : public EntryStore {
 };
 
 MtxStore::MtxStore(const std::string& path, const OpenOptions& options)
-    : files_(find_mtx_files(path)),
-      text_(open_source(files_.matrix)),
-      shape_{text_.header().n_rows, text_.header().n_cols} {
+    : files_(find_mtx_files(path)), text_(open_source(files_.matrix)), header_(text_.header()) {
   choice_.layer = options.layer;
   choice_.feature_type = options.feature_type;
-  read_features(path, options.feature_type);
-  barcodes_.emplace(open_source(files_.barcodes), shape_);
+  GeneList list = read_genes();
+  cells_.emplace(open_source(files_.cells), files_.has_headings, longest_list(header_));
+  orient(header_, files_.matrix, files_.has_cells_first, cells_->length(), list.length);
+  choose_genes(path, std::move(list));
   describe(path);
 }
 
-void MtxStore::read_features(const std::string& path, const std::string& feature_type) {
-  FeatureList list = tenx::read_features(open_source(files_.features), shape_, files_.has_types);
-  features_.emplace(path, shape_.n_features);
-  if (list.types.empty() && shape_.n_features > 0)
-    features_->require_gene_expression(feature_type, "features without a third column");
-  features_->keep_type(list.types, feature_type);
+GeneList MtxStore::read_genes() const {
+  const SourcePtr source = open_source(files_.genes);
+  GeneList list = files_.has_headings
+                      ? read_gene_table(source, longest_list(header_))
+                      : read_features(source, files_.has_types, longest_list(header_));
+  if (!files_.gene_names.empty()) read_gene_names(open_source(files_.gene_names), list);
+  return list;
+}
+
+void MtxStore::choose_genes(const std::string& path, GeneList list) {
+  features_.emplace(path, header_.n_features());
+  if (list.types.empty() && header_.n_features() > 0)
+    features_->require_gene_expression(choice_.feature_type, "features without types");
+  features_->keep_type(list.types, choice_.feature_type);
   genes_.names = features_->kept(std::move(list.names));
   arrow::FieldVector fields;
   arrow::ArrayVector columns;
@@ -98,9 +111,10 @@ void MtxStore::read_features(const std::string& path, const std::string& feature
     columns.push_back(std::move(array));
   };
   add("_index", genes_.names);
-  const bool has_ids = !list.ids.empty(), has_types = !list.types.empty();
-  if (has_ids) add("gene_ids", features_->kept(std::move(list.ids)));
-  if (has_types) add("feature_types", features_->kept(std::move(list.types)));
+  for (const auto& [name, texts] :
+       {std::pair{"gene_ids", &list.ids}, std::pair{"feature_types", &list.types},
+        std::pair{"genome", &list.genomes}})
+    if (!texts->empty()) add(name, features_->kept(std::move(*texts)));
   var_ = arrow::Table::Make(arrow::schema(std::move(fields)), columns, features_->n_kept());
 }
 
@@ -108,10 +122,10 @@ void MtxStore::describe(const std::string& path) {
   info_.path = path;
   info_.format = std::string("mtx");
   info_.layer = choice_.layer;
-  info_.n_rows = shape_.n_cells;
+  info_.n_rows = header_.n_cells();
   info_.n_cols = features_->n_kept();
   info_.nnz = features_->columns().empty() || n_entries() == 0 ? n_entries() : -1;
-  info_.value_dtype = value_dtype(text_.header().field);
+  info_.value_dtype = value_dtype(header_.field);
   const SourcePtr matrix = open_source(files_.matrix);
   info_.compression = std::string(io::is_gzip(*matrix) ? "gzip" : "none");
   for (const std::string& file : files()) info_.bytes_on_disk += open_source(file)->size();
@@ -127,18 +141,17 @@ std::int64_t MtxStore::piece_bytes() const {
 }
 
 matrix::FixedColumn MtxStore::obs_column(const std::string& name) const {
-  if (name != "_index")
-    throw_error(ErrorKind::kNoSuchKey, info_.path,
-                "no obs column '{}': a Matrix Market folder has barcodes only", name);
-  return matrix::make_fixed_column(name, arrow::ChunkedArray(barcodes_->read(0, info_.n_rows)));
+  if (std::ranges::find(cells_->names(), name) == cells_->names().end())
+    throw_error(ErrorKind::kNoSuchKey, info_.path, "no obs column '{}'{}", name,
+                suggestion(name, obs_names()));
+  return matrix::make_fixed_column(name, arrow::ChunkedArray(cells_->read(name)));
 }
 
 std::shared_ptr<arrow::Table> MtxStore::read_obs(std::int64_t begin, std::int64_t end) const {
   if (begin < 0 || begin > end || end > info_.n_rows)
     throw_error(ErrorKind::kOutOfRange, info_.path, "obs rows out of range: [{}, {}), rows {}",
                 begin, end, info_.n_rows);
-  return arrow::Table::Make(arrow::schema({arrow::field("_index", arrow::utf8())}),
-                            {barcodes_->read(begin, end)}, end - begin);
+  return cells_->read(begin, end);
 }
 
 // Threads that ask at once find the same number.

@@ -83,6 +83,14 @@ std::int64_t MtxLines::number_of(std::int64_t line) const {
   return number + (line - from);
 }
 
+void require_numbers(const std::string& path, std::int64_t n_features, std::int64_t n_cells) {
+  if (n_features > std::numeric_limits<std::int32_t>::max() ||
+      n_cells > std::numeric_limits<std::uint32_t>::max())
+    throw_error(ErrorKind::kUnsupported, path,
+                "more than 2^31-1 features or 2^32-1 cells are not readable: {} and {}", n_features,
+                n_cells);
+}
+
 void require_short_line(const std::string& path, std::string_view line, std::int64_t number) {
   if (std::ssize(line) > MtxText::kMaxEntryBytes)
     throw_error(ErrorKind::kCorruptData, path, "line {} is too long for an entry: '{}'", number,
@@ -128,11 +136,9 @@ void MtxText::read_header(io::LineReader& lines) {
                 "line {} must say the numbers of rows, columns and entries, and is '{}'",
                 lines.number(), excerpt(line.value_or("")));
   header_.n_lines = lines.number();
-  if (header_.n_rows > std::numeric_limits<std::int32_t>::max() ||
-      header_.n_cols > std::numeric_limits<std::uint32_t>::max())
-    throw_error(ErrorKind::kUnsupported, path(),
-                "more than 2^31-1 features or 2^32-1 cells are not readable: {} x {}",
-                header_.n_rows, header_.n_cols);
+  // Whichever axis has the cells.
+  require_numbers(path(), std::min(header_.n_rows, header_.n_cols),
+                  std::max(header_.n_rows, header_.n_cols));
 }
 
 // A number of entries that cannot be is told at once, not after hours.

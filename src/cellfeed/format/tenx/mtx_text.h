@@ -25,6 +25,11 @@ struct MtxHeader {
   std::int64_t n_cols = 0;
   std::int64_t n_entries = 0;
   std::int64_t n_lines = 0;  // of the header
+  // Told by the names and the lists beside the matrix, not by its file.
+  bool rows_are_cells = false;
+
+  std::int64_t n_features() const { return rows_are_cells ? n_cols : n_rows; }
+  std::int64_t n_cells() const { return rows_are_cells ? n_rows : n_cols; }
 };
 
 // The lines of some entries, each ended by "\n" or "\r\n"; blank ones are left out.
@@ -72,6 +77,9 @@ class MtxText {
   mutable std::size_t text_bytes_ = 0;               // of the longest piece that was read
   mutable std::map<std::int64_t, MtxLines> passed_;  // read on the way to later ones
 };
+
+// Throws kUnsupported for more than can be numbered.
+void require_numbers(const std::string& path, std::int64_t n_features, std::int64_t n_cells);
 
 // Throws kCorruptData for a line that is no entry, however it goes on.
 void require_short_line(const std::string& path, std::string_view line, std::int64_t number);

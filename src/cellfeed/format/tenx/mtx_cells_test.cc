@@ -1,4 +1,4 @@
-#include "cellfeed/format/tenx/mtx_barcodes.h"
+#include "cellfeed/format/tenx/mtx_cells.h"
 
 #include <arrow/api.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace cellfeed::format::tenx {
 namespace {
 
-constexpr std::int64_t kCells = 12 * MtxBarcodes::kBlockCells + 5;
+constexpr std::int64_t kCells = 12 * MtxCells::kBlockCells + 5;
 
 // Counts the bytes that are read of it.
 class CountedSource final : public io::ByteSource {
@@ -46,48 +46,63 @@ std::shared_ptr<const CountedSource> source_of_cells(std::int64_t n) {
   return std::make_shared<CountedSource>(text + "\n \n");
 }
 
-void expect_names(const MtxBarcodes& barcodes, std::int64_t begin, std::int64_t end) {
-  const auto array = barcodes.read(begin, end);
-  ASSERT_TRUE(array->ValidateFull().ok());
-  ASSERT_EQ(array->length(), end - begin);
-  const auto& names = static_cast<const arrow::StringArray&>(*array);
+void expect_names(const MtxCells& cells, std::int64_t begin, std::int64_t end) {
+  const auto table = cells.read(begin, end);
+  ASSERT_TRUE(table->ValidateFull().ok());
+  ASSERT_EQ(table->num_rows(), end - begin);
+  if (begin == end) return;
+  ASSERT_EQ(table->column(0)->num_chunks(), 1);
+  const auto& names = static_cast<const arrow::StringArray&>(*table->column(0)->chunk(0));
   for (std::int64_t i = 0; i < end - begin; ++i) ASSERT_EQ(names.GetView(i), name_of(begin + i));
 }
 
-TEST(MtxBarcodes, AnyRangeHasItsNames) {
-  const MtxBarcodes barcodes(source_of_cells(kCells), {1, kCells});
-  expect_names(barcodes, 0, kCells);
+TEST(MtxCells, AnyRangeHasItsNames) {
+  const MtxCells cells(source_of_cells(kCells), false, kCells);
+  expect_names(cells, 0, kCells);
   std::mt19937_64 random(1);
   for (int i = 0; i < 30; ++i) {
     const auto begin = static_cast<std::int64_t>(random() % (kCells + 1));
     const auto most = std::min<std::int64_t>(kCells - begin, 100'000);
-    expect_names(barcodes, begin, begin + static_cast<std::int64_t>(random() % (most + 1)));
+    expect_names(cells, begin, begin + static_cast<std::int64_t>(random() % (most + 1)));
   }
 }
 
-TEST(MtxBarcodes, AscendingRangesReadTheFileOnce) {
+TEST(MtxCells, AscendingRangesReadTheFileOnce) {
   const auto source = source_of_cells(kCells);
-  const MtxBarcodes barcodes(source, {1, kCells});
+  const MtxCells cells(source, false, kCells);
   const std::int64_t before = source->n_read();
   for (std::int64_t begin = 0; begin < kCells; begin += 10'000)
-    expect_names(barcodes, begin, std::min(kCells, begin + 10'000));
+    expect_names(cells, begin, std::min(kCells, begin + 10'000));
   EXPECT_LE(source->n_read() - before, source->size() + 2);
 }
 
-TEST(MtxBarcodes, ThreadsFindTheSame) {
-  const MtxBarcodes barcodes(source_of_cells(kCells), {1, kCells});
+TEST(MtxCells, TablesHaveTheirColumnsInEveryBlock) {
+  constexpr std::int64_t kFew = 2 * MtxCells::kBlockCells + 5;
+  std::string text = "cell,n,part,is_good\n";
+  for (std::int64_t i = 0; i < kFew; ++i)
+    text += fmt::format("{},{},{},{}\n", name_of(i), i, i == kFew - 1 ? "" : "1", i % 2 == 0);
+  const MtxCells cells(std::make_shared<CountedSource>(text), true, kFew);
+  EXPECT_EQ(cells.names(), (std::vector<std::string>{"_index", "n", "part", "is_good"}));
+  expect_names(cells, 1, kFew);
+  const auto last = cells.read(kFew - 2, kFew);
+  EXPECT_TRUE(last->schema()->Equals(cells.read(0, 1)->schema()));
+  EXPECT_EQ(last->column(2)->type()->id(), arrow::Type::DOUBLE);
+  EXPECT_TRUE(last->column(1)->chunk(0)->Equals(cells.read("n")->Slice(kFew - 2)));
+}
+
+TEST(MtxCells, ThreadsFindTheSame) {
+  const MtxCells cells(source_of_cells(kCells), false, kCells);
   std::vector<std::jthread> threads;
   for (int thread = 0; thread < 3; ++thread)
     threads.emplace_back([&, thread] {
       for (std::int64_t begin = thread * 5'000; begin + 20'000 < kCells; begin += 50'000)
-        expect_names(barcodes, begin, begin + 20'000);
+        expect_names(cells, begin, begin + 20'000);
     });
 }
 
-TEST(MtxBarcodes, NoCellsAndAQuoteThatIsNotClosed) {
-  expect_names(MtxBarcodes(source_of_cells(0), {1, 0}), 0, 0);
-  const MtxBarcodes barcodes(std::make_shared<CountedSource>("a\n\"b\nc\n"), {1, 3});
-  for (int turn = 0; turn < 2; ++turn) EXPECT_THROW(barcodes.read(0, 1), Error);
+TEST(MtxCells, NoCellsAndAQuoteThatIsNotClosed) {
+  expect_names(MtxCells(source_of_cells(0), false, 0), 0, 0);
+  EXPECT_THROW(MtxCells(std::make_shared<CountedSource>("a\n\"b\nc\n"), false, 3), Error);
 }
 
 }  // namespace
