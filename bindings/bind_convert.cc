@@ -276,10 +276,12 @@ nb::list verify(const FilePath& dir, int threads, const nb::object& progress) {
 }
 
 std::string describe(const FilePath& path, const std::string& layer, const FilePath& allow_external,
-                     const std::string& genome, const std::string& feature_type) {
+                     const std::string& genome, const std::string& feature_type,
+                     const std::string& modality) {
   format::OpenOptions options;
   options.genome = genome;
   options.feature_type = feature_type;
+  options.modality = modality;
   options.layer = layer;
   options.allow_external = allow_external.bytes;
   return call_released(!io::is_local(path.bytes), [&] {
@@ -332,7 +334,7 @@ void bind_convert(nb::module_& module) {
              "overwrite"_a, "genome"_a, "feature_type"_a, "progress"_a.none());
   module.def("verify", &verify, "path"_a, "threads"_a, "progress"_a.none());
   module.def("describe", &describe, "path"_a, "layer"_a, "allow_external"_a, "genome"_a,
-             "feature_type"_a);
+             "feature_type"_a, "modality"_a);
 }
 
 }  // namespace cellfeed::bindings

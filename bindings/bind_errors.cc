@@ -68,6 +68,7 @@ std::string in_words_of_python(std::string message) {
       {"--threads", "threads"},
       {"--layers", "layers="},
       {"--obsm", "obsm="},
+      {"--modality", "modality= of cellfeed.open"},
   };
   for (const auto& [flag, argument] : kWords)
     for (auto at = message.find(flag); at != std::string::npos; at = message.find(flag, at + 1))

@@ -38,7 +38,7 @@ class StoreReading {
       return Stores();
     };
     attempt([&] {
-      for (const auto& matrix : format::list_matrices(path)) layers_.push_back(matrix.name);
+      for (const auto& matrix : format::list_matrices(path, "")) layers_.push_back(matrix.name);
     });
     layers_.push_back("X");
     layers_.push_back(format::kNoLayer);

@@ -60,7 +60,7 @@ class BatchMatrices(Mapping[str, Matrix]):
         return f"{self._argument}: {', '.join(self._numbers) or 'none'}"
 
     def var_names(self, name: str) -> np.ndarray:
-        """Names of the columns of one matrix, an object array of ``str``; numbers of obsm."""
+        """Names of the columns of one matrix, an object array; numbers of an array of obsm."""
         return self._source.names_of_columns(self._number(name))
 
     def to_dict(

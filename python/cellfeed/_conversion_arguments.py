@@ -127,9 +127,16 @@ def tenx_choice(genome: str | None, feature_type: str | None) -> dict[str, str]:
     }
 
 
+class ObsChoice(TypedDict):
+    """As the core takes it; empty lists choose nothing."""
+
+    obs: list[str]
+    exclude_obs: list[str]
+
+
 def obs_choice(
     obs: Sequence[str] | str | None, exclude_obs: Sequence[str] | str | None
-) -> dict[str, list[str]]:
+) -> ObsChoice:
     """Columns of obs that are written: some, or all but some."""
     if obs is not None and exclude_obs is not None:
         raise InvalidArgumentError("give obs or exclude_obs, not both")

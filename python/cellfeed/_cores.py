@@ -55,7 +55,7 @@ def _open_matrix(paths: list[str], options: OpenOptions, layer: Layer) -> _core.
         options.make_unique, core_layers(layer), options.cache_bytes, options.access,
         options.verify, options.allow_external, options.cache_dir, _log.warning,
         as_progress_callback(None, "cells"), options.genome or "", options.feature_type or "",
-        [] if of_obsm else options.var_keys, options.cache_mode == "packed",
+        options.modality or "", [] if of_obsm else options.var_keys, options.cache_mode == "packed",
         (
             options.genes_column or "", options.values_column or "", options.var,
             options.obs_columns,
@@ -133,7 +133,7 @@ def several_core(
         of_obsm = _is_obsm(matrix)
         parts = list(_parts(items, options, obs_tables, matrix))
         if of_obsm:
-            _require_equal_widths(parts, str(matrix))
+            _require_equal_columns(parts, str(matrix))
         return _core.Collection.joined(
             parts, "" if of_obsm else options.join or "", None if of_obsm else options.genes,
             options.make_unique and not of_obsm, [] if of_obsm else options.var_keys,
@@ -162,14 +162,19 @@ def _parts(
             yield _copy(adata, apart, matrix, table, None, f"AnnData {number} in memory")
 
 
-def _require_equal_widths(parts: list[_core.Collection], matrix: str) -> None:
-    """Columns of obsm have no names to be joined by."""
+def _require_equal_columns(parts: list[_core.Collection], matrix: str) -> None:
+    """Columns of obsm are not joined."""
     first = parts[0]
     for part in parts:
         if part.n_genes != first.n_genes:
             raise InvalidArgumentError(
                 f"{part.store_info(0)['path']}: '{matrix}' has {part.n_genes} columns, and "
                 f"{first.n_genes} in {first.store_info(0)['path']}"
+            )
+        if part.gene_names != first.gene_names:
+            raise InvalidArgumentError(
+                f"{part.store_info(0)['path']}: the columns of '{matrix}' have other names in "
+                f"{first.store_info(0)['path']}"
             )
 
 

@@ -347,6 +347,7 @@ def info(
     allow_external: Path | None = None,
     genome: str | None = None,
     feature_type: str | None = None,
+    modality: str | None = None,
 ) -> dict[str, Any]:
     """Say what a file or shard directory holds, without reading its values.
 
@@ -356,7 +357,7 @@ def info(
         A file or folder that :func:`cellfeed.open` takes.
     layer
         ``"X"``, ``"raw/X"``, or the name of a layer.
-    allow_external, genome, feature_type
+    allow_external, genome, feature_type, modality
         As for :func:`cellfeed.open`.
 
     Returns
@@ -369,6 +370,7 @@ def info(
         as_text("layer", layer),
         as_folder("allow_external", allow_external),
         **tenx_choice(genome, feature_type),
+        modality="" if modality is None else as_text("modality", modality),
     )
     description: dict[str, Any] = json.loads(text)
     return description

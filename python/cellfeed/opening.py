@@ -62,6 +62,7 @@ def open(
     cache_mode: CacheMode | None = None,
     genome: str | None = None,
     feature_type: str | None = None,
+    modality: str | None = None,
     genes_column: str | None = None,
     values_column: str | None = None,
     var: Path | None = None,
@@ -72,14 +73,14 @@ def open(
     Parameters
     ----------
     paths
-        An ``.h5ad`` file, a zarr store (a directory or ``.zarr.zip``), a 10x ``.h5`` file, a folder
-        with the ``.mtx`` of Cell Ranger, Parse Biosciences, kb_python or alevin-fry (or the
-        matrix itself, such as ``PREFIXmatrix.mtx``), a ``.parquet`` table of cells, a shard
-        directory, a glob such as ``"atlas/*.h5ad"`` (sorted), an :class:`anndata.AnnData`, or a
-        list of these: an AnnData in memory is copied, one in backed mode is read from its file.
-        Paths may lie in a bucket (``s3://bucket/a.h5ad``) or on a server (``https://host/a.h5ad``).
-        A file or an object that is there twice is an error; a copy, and a view of an AnnData, is
-        one of its own.
+        An ``.h5ad`` file, a modality of an ``.h5mu`` file (MuData), a zarr store (a directory or
+        ``.zarr.zip``, also the table of a SpatialData), a 10x ``.h5`` file, a folder with the
+        ``.mtx`` of Cell Ranger, Parse Biosciences, kb_python or alevin-fry (or the matrix itself,
+        such as ``PREFIXmatrix.mtx``), a ``.parquet`` table of cells, a shard directory, a glob
+        such as ``"atlas/*.h5ad"`` (sorted), an :class:`anndata.AnnData`, or a list of these: an
+        AnnData in memory is copied, one in backed mode is read from its file. Paths may lie in a
+        bucket (``s3://bucket/a.h5ad``) or on a server (``https://host/a.h5ad``). A file or an
+        object that is there twice is an error; a copy, and a view of an AnnData, is one of its own.
     join
         How files with different genes become one table: ``"inner"`` keeps the genes of every file
         in the first one's order, ``"outer"`` the sorted union (absent genes read as 0), ``None``
@@ -126,7 +127,8 @@ def open(
         ``batch.x`` alone, but ``SelectGenes`` chooses the columns of all matrices with its genes.
     obsm
         Arrays of ``obsm`` that come with every batch, as ``batch.obsm[name]``, dense and of floats
-        whatever ``output`` and ``dtype``. All files must have them, of one width.
+        whatever ``output`` and ``dtype``. All files must have them, of one width. A table of
+        numbers is read as one too; ``batch.obsm.var_names(name)`` are its columns.
     make_unique
         Number repeated gene names (``-1``, ``-2``, ...) as anndata does, instead of refusing them.
         Where several files have such a name, a column of ``var`` has to tell which are the same.
@@ -173,6 +175,9 @@ def open(
         Of 10x files: features of this type only, or ``"all"``. Without it gene expression
         is read, as scanpy does, and a :class:`~cellfeed.errors.LeftOutWarning` says what else there
         is.
+    modality
+        Of MuData files: which of the modalities is read, such as ``"rna"``. Each is an AnnData with
+        cells of its own.
     genes_column, values_column
         Of Parquet tables with two lists for each cell: the column with the ids or names of its
         genes, and the one with their values, where their names do not tell (``"genes"``,
@@ -211,9 +216,9 @@ def open(
         cache_bytes=parse_bytes(cache, "cache", 0), access=access, verify=verify,
         allow_external=as_folder("allow_external", allow_external),
         cache_dir=cache_folder(cache_dir), cache_mode=cache_mode, genome=genome,
-        feature_type=feature_type, genes_column=genes_column, values_column=values_column,
-        var=as_folder("var", var), obs_columns=as_chosen_names("obs", obs) or [],
-        mixed_processing=mixed_processing,
+        feature_type=feature_type, modality=modality, genes_column=genes_column,
+        values_column=values_column, var=as_folder("var", var),
+        obs_columns=as_chosen_names("obs", obs) or [], mixed_processing=mixed_processing,
     )  # fmt: skip
     data = _data_of(paths, options)
     files = [item for item in data if isinstance(item, str)] if isinstance(data, list) else []
@@ -254,6 +259,8 @@ def _data_of(paths: Data, options: OpenOptions) -> anndata.AnnData | list[Item]:
     for option in ("genome", "feature_type"):
         if getattr(options, option) is not None:
             raise InvalidArgumentError(f"{option} is for 10x .h5 files: leave it out")
+    if options.modality is not None:
+        raise InvalidArgumentError("modality is for MuData files: leave it out")
     for option in ("genes_column", "values_column", "var"):
         if getattr(options, option):
             raise InvalidArgumentError(f"{option} is for Parquet tables: leave it out")

@@ -179,7 +179,7 @@ def begin(
                 f"several processes are told paths as UTF-8, which this one is not: {path!r}"
             ) from None
     cells = None if source is None else chosen_cells(source)
-    text = json.dumps({"filter": "", **options})
+    text = json.dumps({"filter": "", "modality": "", **options})
     conversion = _core.begin_shared_conversion(text, cells, **shared)
     is_shuffled = bool(options["shuffle"])
     return ShardPlan(conversion, options["output_dir"], source, is_shuffled, result_of)

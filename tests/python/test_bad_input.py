@@ -114,14 +114,7 @@ def soma(path):
     (path / "__tiledb_group.tdb").touch()
 
 
-def mudata(path):
-    with h5py.File(path, "w") as file:
-        for name in ["mod/rna", "mod/prot", "obs", "var"]:
-            file.create_group(name).attrs["encoding-type"] = "dataframe"
-
-
 OTHERS = {
-    "a.h5mu": (mudata, "MuData", "mod/prot, mod/rna", "write_h5ad"),
     "a.loom": (loom, "loom file", "read_loom"),
     "molecule_info.h5": (molecules, "molecule_info.h5", "filtered_feature_bc_matrix.h5"),
     "soma": (soma, "TileDB-SOMA", "to_h5ad"),

@@ -131,7 +131,7 @@ def test_every_encoding_and_what_would_be_done(tmp_path):
         "layers/by_gene": ("csc", "cache"),
         "layers/full": ("dense", "rows"),
         "obsm/X_pca": ("dense", "rows"),
-        "obsm/table": ("dataframe", "refused"),
+        "obsm/table": ("dataframe", "rows"),
     }
     text = run("info", path)
     assert f"rows are written once to {rows_folder(path)}/layers.by_gene (not there yet)" in text

@@ -253,6 +253,7 @@ cellfeed.convert_to_shards(sys.argv[3:], sys.argv[1], shard_size=500, join="inne
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_a_killed_conversion_is_continued_to_the_same_totals(tmp_path, shuffle):
     for number in range(2):

@@ -76,6 +76,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_checkpoints_continue_with_every_batch_once(runs, name):
     cases = dict(runs[name])

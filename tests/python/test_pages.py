@@ -133,6 +133,7 @@ def test_distributed(atlas):
     run_page("distributed.md")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # what Lightning says of this machine
 def test_lightning(atlas):
     run_page("lightning.md")
@@ -144,6 +145,7 @@ def test_packed_cache(atlas):
     assert len(names["shards"]) == len(names["cells"]) == 1500
 
 
+@pytest.mark.slow
 def test_runs(atlas):
     names = run_page("runs.md")
     assert names["vectors"].shape == (700, 32)

@@ -120,6 +120,7 @@ def test_a_writer_that_fails_leaves_the_part_of_the_other(tmp_path):
     assert path.read_text() == "mine" and list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_parts_of_killed_writers_go_and_those_of_others_stay(tmp_path):
     path = tmp_path / "[a].h5ad"
     code = "from cellfeed.training._whole_file import whole_file; import os, pathlib, sys\n"

@@ -237,15 +237,29 @@ def _obsm(
     if name not in adata.obsm:
         raise NoSuchKeyError(f"no obsm {name!r}{suggestion(name, adata.obsm)}")
     matrix = adata.obsm[name]
+    if isinstance(matrix, pd.DataFrame):
+        return _numbers_of(matrix, path), pd.DataFrame(index=matrix.columns.astype(str))
     if not isinstance(matrix, np.ndarray) and not scipy.sparse.issparse(matrix):
         raise UnsupportedError(
-            f"{path} is a {type(matrix).__name__}; of obsm, arrays and sparse matrices can be read"
+            f"{path} is a {type(matrix).__name__}; of obsm, arrays, sparse matrices and tables of "
+            "numbers can be read"
         )
     if matrix.ndim != 2:
         raise UnsupportedError(
             f"{path} has {matrix.ndim} dimensions; of obsm, arrays of 2 dimensions can be read"
         )
     return matrix, pd.DataFrame(index=[str(column) for column in range(matrix.shape[1])])
+
+
+def _numbers_of(frame: pd.DataFrame, path: str) -> np.ndarray:
+    for column, dtype in frame.dtypes.items():
+        if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf":
+            raise UnsupportedError(
+                f"column {column!r} of {path!r} holds no numbers ({dtype}), and only a table of "
+                "numbers is read as a matrix: move the column to obs, or drop it"
+            )
+    values: np.ndarray = frame.to_numpy(np.result_type(*frame.dtypes))
+    return values
 
 
 def arrow_table(frame: pd.DataFrame) -> pa.Table:

@@ -68,6 +68,7 @@ class OpenOptions:
     cache_mode: CacheMode | None = None
     genome: str | None = None
     feature_type: str | None = None
+    modality: str | None = None
     genes_column: str | None = None
     values_column: str | None = None
     var: str = ""
@@ -103,7 +104,7 @@ class OpenOptions:
             as_choice("cache_mode", self.cache_mode, CACHE_MODES)
             if self.cache_dir is None:
                 raise InvalidArgumentError("cache_mode needs a folder, and cache_dir is None")
-        for name in ("genome", "feature_type", "genes_column", "values_column"):
+        for name in ("genome", "feature_type", "modality", "genes_column", "values_column"):
             text = getattr(self, name)
             if text is not None:
                 as_text(name, text)

@@ -20,7 +20,7 @@ struct BenchArguments {
   std::vector<std::string> inputs, var_keys;
   CacheArguments cache;
   format::TableOptions table;
-  std::string layer = "X", genome, feature_type, join, plot;
+  std::string layer = "X", genome, feature_type, modality, join, plot;
   loader::TuningOptions tuning;
 };
 
@@ -73,6 +73,7 @@ int run_bench(Session& session, BenchArguments& arguments) {
   options.open.layer = arguments.layer;
   options.open.genome = arguments.genome;
   options.open.feature_type = arguments.feature_type;
+  options.open.modality = arguments.modality;
   options.open.table = arguments.table;
   options.open.row_maker = row_maker(session, arguments.cache);
   options.join = collection::join_from_name(arguments.join);
@@ -116,7 +117,7 @@ void add_bench(CLI::App& program, Session& session) {
   add_join_option(verb, arguments->join);
   add_var_key_option(verb, arguments->var_keys);
   add_layer_option(verb, arguments->layer);
-  add_tenx_options(verb, arguments->genome, arguments->feature_type);
+  add_choice_options(verb, arguments->genome, arguments->feature_type, arguments->modality);
   add_table_options(verb, arguments->table);
   add_cache_options(verb, arguments->cache);
   add_resource_options(verb, tuning.threads, tuning.memory_budget);

@@ -167,13 +167,16 @@ void add_make_unique_option(CLI::App& verb, bool& make_unique) {
                 "Number repeated gene names (A, A-1, ...) instead of refusing them");
 }
 
-void add_tenx_options(CLI::App& verb, std::string& genome, std::string& feature_type) {
+void add_choice_options(CLI::App& verb, std::string& genome, std::string& feature_type,
+                        std::string& modality) {
   verb.add_option("--genome", genome,
                   "Of 10x .h5 files: which genome; needed where a file has a matrix for each")
       ->type_name("NAME");
   verb.add_option("--feature-type", feature_type,
                   "Of 10x files: features of one type, or all [default: Gene Expression]")
       ->type_name("TYPE");
+  verb.add_option("--modality", modality, "Of MuData files (.h5mu): which modality, such as rna")
+      ->type_name("NAME");
 }
 
 void add_table_options(CLI::App& verb, format::TableOptions& table) {

@@ -18,7 +18,8 @@ struct PlanArguments {
   std::vector<std::string> inputs, var_keys;
   CacheArguments cache;
   format::TableOptions table;
-  std::string layer = "X", genome, feature_type, join, partition = "auto", remainder = "pad";
+  std::string layer = "X", genome, feature_type, modality, join, partition = "auto",
+              remainder = "pad";
   loader::RunSettings run;
 };
 
@@ -73,6 +74,7 @@ int run_plan(Session& session, PlanArguments& arguments) {
   options.open.layer = arguments.layer;
   options.open.genome = arguments.genome;
   options.open.feature_type = arguments.feature_type;
+  options.open.modality = arguments.modality;
   options.open.table = arguments.table;
   options.open.row_maker = row_maker(session, arguments.cache);
   options.join = collection::join_from_name(arguments.join);
@@ -121,7 +123,7 @@ void add_plan(CLI::App& program, Session& session) {
   add_join_option(verb, arguments->join);
   add_var_key_option(verb, arguments->var_keys);
   add_layer_option(verb, arguments->layer, true);
-  add_tenx_options(verb, arguments->genome, arguments->feature_type);
+  add_choice_options(verb, arguments->genome, arguments->feature_type, arguments->modality);
   add_table_options(verb, arguments->table);
   add_cache_options(verb, arguments->cache);
   add_memory_budget_option(verb, run.memory_budget);

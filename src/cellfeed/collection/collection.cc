@@ -91,7 +91,7 @@ Collection::Collection(std::vector<std::shared_ptr<const format::RowStore>> stor
     if (s == 0 || !(axes[s] == axes[s - 1] || axes[s]->names == axes[s - 1]->names))
       require_unique(store.genes(), store.info().path);
   }
-  if (format::is_obsm(stores_[0]->info().layer)) require_equal_widths();
+  if (format::is_obsm(stores_[0]->info().layer)) require_equal_columns();
   GeneJoin joined = join_genes(axes, paths, options.join, options.genes);
   require_known_repeats(gene_tables(stores_, axes, joined, options.behind.get()));
   missing_genes_text_ = describe_absent(joined, axes, paths);

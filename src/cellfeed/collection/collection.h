@@ -182,7 +182,7 @@ class Collection : public std::enable_shared_from_this<Collection> {
   bool allows_mixed_processing_ = false;
   std::map<std::string, LabelMap> labels_;
   mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
-  void require_equal_widths() const;
+  void require_equal_columns() const;
   std::shared_ptr<const Collection> selecting(std::shared_ptr<const RowSelection> rows) const;
   friend class CacheShare;
   void change_cache(std::int64_t bytes, int shares) const;

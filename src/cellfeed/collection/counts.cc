@@ -84,10 +84,12 @@ std::string matrices_of_counts(const format::RowStore& store, std::span<const st
   const format::StoreInfo& info = store.info();
   std::string found;
   if (info.format != "h5ad" && info.format != "zarr") return found;
-  for (const auto& matrix : format::list_matrices(info.path)) {
+  const std::string modality = format::modality_at(info.root);
+  for (const auto& matrix : format::list_matrices(info.path, modality)) {
     if (format::is_obsm(matrix.name) || matrix.name == info.layer) continue;
     try {
-      const auto stores = format::open_stores(info.path, {.layer = matrix.name});
+      const auto stores =
+          format::open_stores(info.path, {.layer = matrix.name, .modality = modality});
       if (!are_counts(*stores.at(0), rows)) continue;
     } catch (const Error& error) {
       if (error.was_not_read()) throw;

@@ -50,6 +50,12 @@ std::shared_ptr<arrow::Table> read_no_obs(const format::RowStore& store) {
   return store.read_obs(0, 0);
 }
 
+std::string why_unreadable(const arrow::Table& table, const std::string& column) {
+  std::string why;
+  unreadable_of(table, [&](const std::string& name) { return name == column; }, why);
+  return why;
+}
+
 Unreadable find_unreadable(std::int64_t n_stores,
                            const std::function<const format::RowStore&(std::int64_t)>& store,
                            const ReadTable& read,

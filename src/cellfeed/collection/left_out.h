@@ -15,6 +15,9 @@ namespace cellfeed::collection {
 // One line that names the first file, and how many more there are; empty where nothing is left out.
 std::string left_out_text(std::span<const format::RowStore* const> stores);
 
+// Why a column such as "obs/score" is not in this table; empty where nothing forbids it.
+std::string why_unreadable(const arrow::Table& table, const std::string& column);
+
 struct Unreadable {
   std::vector<std::string> columns;  // "obs/score", of any store
   std::string text;                  // one line, as left_out_text; empty where there are none

@@ -1,4 +1,5 @@
 // Several matrices of the same cells as one collection.
+#include <algorithm>
 #include <utility>
 
 #include "cellfeed/base/error.h"
@@ -43,14 +44,26 @@ bool Collection::has_first_genes(std::size_t m) const {
   return !is_obsm(matrix_name(m)) && matrix(m).genes().names == genes().names;
 }
 
-void Collection::require_equal_widths() const {
+void Collection::require_equal_columns() const {
   const format::StoreInfo& first = stores_[0]->info();
-  for (const auto& store : stores_)
-    if (const auto& info = store->info(); info.n_cols != first.n_cols)
-      throw_error(ErrorKind::kInvalidArgument, info.path,
-                  "'{}' has {} columns, and {} in {}; columns of obsm have no names to join them "
-                  "by: leave it out, or write files of one width",
-                  info.layer, info.n_cols, first.n_cols, first.path);
+  const std::vector<std::string>& names = stores_[0]->genes().names;
+  for (const auto& store : stores_) {
+    const auto& info = store->info();
+    if (info.n_cols != first.n_cols)
+      throw_error(
+          ErrorKind::kInvalidArgument, info.path,
+          "'{}' has {} columns, and {} in {}; columns of obsm are not joined: leave it out, "
+          "or write files of one width",
+          info.layer, info.n_cols, first.n_cols, first.path);
+    const auto& own = store->genes().names;
+    const auto [one, other] = std::ranges::mismatch(own, names);
+    if (one != own.end())
+      throw_error(
+          ErrorKind::kInvalidArgument, info.path,
+          "column {} of '{}' is '{}', and '{}' in {}; columns of obsm are not joined: leave "
+          "it out, or write files with the same columns",
+          one - own.begin(), info.layer, *one, *other, first.path);
+  }
 }
 
 }  // namespace cellfeed::collection

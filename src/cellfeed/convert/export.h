@@ -25,6 +25,7 @@ struct ExportOptions {
   std::vector<std::string> layers{}, obsm{};
   bool gives_all = true;
   std::string genome, feature_type;     // of 10x files, as in OpenOptions
+  std::string modality{};               // of a MuData, as in OpenOptions
   std::string allow_external{};         // see OpenOptions
   ObsChoice obs{};                      // columns to write
   std::string join;                     // see SourceOptions

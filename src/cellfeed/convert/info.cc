@@ -250,6 +250,7 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
   const format::StoreInfo& first = stores.front()->info();
   description.format = first.format;
   description.layer = first.layer;
+  description.root = first.root;
   description.left_out = first.left_out;
   const auto store = [&](std::int64_t s) -> const format::RowStore& {
     return *stores[static_cast<std::size_t>(s)];
@@ -293,6 +294,7 @@ std::string description_text(const PathDescription& d) {
   std::string text = fmt::format("path          {}\n", d.path);
   text += fmt::format("format        {} ({})\n", d.format, d.layout);
   if (!d.refused.empty()) text += fmt::format("refused       {}\n", d.refused);
+  if (!d.root.empty()) text += fmt::format("AnnData at    {}\n", d.root);
   text += fmt::format("layer         {}\n", d.layer);
   text += fmt::format("cells         {}\n", d.n_cells);
   text += fmt::format("genes         {}\n", d.n_genes);
@@ -339,6 +341,7 @@ std::string description_json(const PathDescription& d) {
   json["path"] = d.path;
   json["format"] = d.format;
   json["layout"] = d.layout;
+  json["root"] = d.root;
   json["layer"] = d.layer;
   if (!d.storage.empty()) {
     json["storage"] = d.storage;

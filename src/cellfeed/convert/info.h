@@ -28,6 +28,7 @@ struct AppendDescription {
 struct PathDescription {
   std::string path;
   std::string format;  // "h5ad", "shard", ...
+  std::string root;    // where in the file its AnnData lies; empty: at its root
   std::string layer;
   std::string layout;  // "packed" or "dense" shards, "csr", "dense" or other files
   // Of matrices that are not stored by rows: how they are, where the rows are kept, and whether

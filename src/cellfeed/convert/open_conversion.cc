@@ -41,6 +41,14 @@ const ConvertOptions& checked_conversion(const ConvertOptions& options) {
   return options;
 }
 
+// The names of the columns of a table of obsm; empty of other matrices.
+std::vector<std::string> columns_of(const MatrixSource& matrix) {
+  const std::vector<std::string>& names = matrix.sources->genes().names;
+  const bool has_names =
+      format::is_obsm(matrix.name) && names != format::column_numbers(std::ssize(names));
+  return has_names ? names : std::vector<std::string>();
+}
+
 DType dtype_to_write(const ConvertOptions& options, DType stored) {
   if (options.base) return options.base->manifest.value_dtype;
   if (options.layout == shard::Layout::kDense) return DType::kF32;
@@ -141,10 +149,14 @@ void OpenConversion::require_matrices_of_base(std::vector<MatrixSource>& matrice
                   "its cells have '{}', and those to append were opened without: open them with "
                   "it (layers=, obsm=)",
                   wanted.name);
-    if (found->sources->genes().size() != wanted.n_cols)
-      throw_error(ErrorKind::kInvalidArgument, found->sources->store(0).info().path,
-                  "'{}' has {} columns, and {} in '{}'", wanted.name,
-                  found->sources->genes().size(), wanted.n_cols, base.dir());
+    const matrix::GeneAxis& columns = found->sources->genes();
+    const std::string& path = found->sources->store(0).info().path;
+    if (columns.size() != wanted.n_cols)
+      throw_error(ErrorKind::kInvalidArgument, path, "'{}' has {} columns, and {} in '{}'",
+                  wanted.name, columns.size(), wanted.n_cols, base.dir());
+    if (columns_of(*found) != wanted.columns)
+      throw_error(ErrorKind::kInvalidArgument, path, "the columns of '{}' have other names in '{}'",
+                  wanted.name, base.dir());
     in_order.push_back(std::move(*found));
     matrices.erase(found);
   }
@@ -248,7 +260,8 @@ shard::Manifest OpenConversion::describe() const {
     manifest.matrices.push_back({.name = further->source.name,
                                  .layout = further->encoder.layout(),
                                  .n_cols = further->source.sources->genes().size(),
-                                 .value_dtype = further->encoder.value_dtype()});
+                                 .value_dtype = further->encoder.value_dtype(),
+                                 .columns = columns_of(further->source)});
   return manifest;
 }
 

@@ -13,6 +13,7 @@ SourceOptions source_options(const ConvertOptions& options) {
   source.allow_external = options.allow_external;
   source.genome = options.genome;
   source.feature_type = options.feature_type;
+  source.modality = options.modality;
   source.table = options.table;
   source.join = options.join;
   source.genes = options.genes;

@@ -40,6 +40,7 @@ struct ConvertOptions {
   ObsChoice obs{};                   // columns to write
   std::string allow_external{};      // see OpenOptions
   std::string genome, feature_type;  // of 10x files, as in OpenOptions
+  std::string modality{};            // of a MuData, as in OpenOptions
   format::TableOptions table{};      // of Parquet tables
   // kMean: 20-25 % smaller, reads inputs twice.
   format::shard::GeneOrder gene_order = format::shard::GeneOrder::kSource;

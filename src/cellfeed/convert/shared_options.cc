@@ -50,6 +50,7 @@ void for_each_field(Options& o, Visit&& visit) {
   visit("allow_external", o.allow_external);
   visit("genome", o.genome);
   visit("feature_type", o.feature_type);
+  visit("modality", o.modality);
   visit("genes", o.genes);
   visit("refuse_absent_genes", o.refuse_absent_genes);
   visit("join", o.join);

@@ -50,6 +50,7 @@ class CellsOfStore final : public CellsAlone {
 void CellsAlone::describe(const StoreInfo& whole) {
   info_.path = whole.path;
   info_.format = whole.format;
+  info_.root = whole.root;
   info_.layer = kNoLayer;
   info_.n_rows = whole.n_rows;
   info_.nnz = 0;

@@ -118,7 +118,7 @@ std::shared_ptr<const ColumnSource> H5Node::field(const std::string& name) const
       column_of(*dataset_, static_cast<std::size_t>(found - members.begin())));
 }
 
-std::unique_ptr<StoredNode> H5Node::categories(const std::string& group) const {
+std::unique_ptr<StoredNode> H5Node::categories() const {
   const hdf5::Attribute* attribute = object_.attribute("categories");
   if (attribute == nullptr) return nullptr;
   const auto address = referred_address(*attribute);
@@ -126,7 +126,9 @@ std::unique_ptr<StoredNode> H5Node::categories(const std::string& group) const {
     return object && object->kind() == hdf5::ObjectKind::kDataset && object->address() == address;
   };
   // Under the name of the column, unless somebody moved it.
-  const auto usual = file_.find(group + path().substr(path().rfind('/')));
+  const std::size_t slash = path().rfind('/');
+  const std::string group = path().substr(0, slash) + "/__categories";
+  const auto usual = file_.find(group + path().substr(slash));
   if (is_referred(usual)) return std::make_unique<H5Node>(file_, *usual);
   const auto kept = file_.find(group);
   if (kept && kept->kind() == hdf5::ObjectKind::kGroup)

@@ -39,7 +39,7 @@ class H5Node final : public StoredNode {
   std::shared_ptr<const ColumnSource> values() const override;
   std::shared_ptr<const ColumnSource> field(const std::string& name) const override;
   // By an object reference.
-  std::unique_ptr<StoredNode> categories(const std::string& group) const override;
+  std::unique_ptr<StoredNode> categories() const override;
 
  private:
   const hdf5::File file_;

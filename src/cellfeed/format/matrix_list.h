@@ -19,9 +19,9 @@ struct MatrixDescription {
   std::string damage;                     // why no more is known; empty where all is
 };
 
-// X, raw/X, layers and obsm, in this order. Empty for files and folders of other formats. Throws
-// what opening the file throws.
-std::vector<MatrixDescription> list_matrices(const std::string& path,
+// X, raw/X, layers and obsm, in this order. Empty for files and folders of other formats. modality,
+// allow_external: as in OpenOptions. Throws what opening the file throws.
+std::vector<MatrixDescription> list_matrices(const std::string& path, const std::string& modality,
                                              const std::string& allow_external = "");
 
 }  // namespace cellfeed::format

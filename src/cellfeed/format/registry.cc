@@ -11,6 +11,7 @@
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/anndata/layers.h"
 #include "cellfeed/format/anndata/matrix_list.h"
+#include "cellfeed/format/anndata/sub_tree.h"
 #include "cellfeed/format/cells_alone.h"
 #include "cellfeed/format/entry_store.h"
 #include "cellfeed/format/h5_file.h"
@@ -106,7 +107,8 @@ Stores open_shards(GivenPath& given) {
 
 bool is_zarr(GivenPath& given) { return zarr::is_zarr(given.path()); }
 std::vector<std::string> matrices_of_zarr(GivenPath& given) {
-  return anndata::list_matrix_paths(*zarr::open_tree(given.path()));
+  return anndata::list_matrix_paths(
+      *anndata::take_anndata(zarr::open_tree(given.path()), given.options().modality));
 }
 Stores open_zarr(GivenPath& given) {
   return one_store(zarr::open_zarr(given.path(), given.options()));
@@ -150,7 +152,8 @@ Stores open_tenx(GivenPath& given) {
 
 bool is_any_file(GivenPath&) { return true; }
 std::vector<std::string> matrices_of_h5ad(GivenPath& given) {
-  return anndata::list_matrix_paths(given.hdf5());
+  const std::string root = anndata::find_anndata(given.hdf5(), given.options().modality);
+  return anndata::list_matrix_paths(anndata::SubTree(given.hdf5(), root));
 }
 Stores open_h5ad(GivenPath& given) {
   return one_store(h5ad::open_h5ad(given.take_hdf5(), given.options()));
@@ -164,18 +167,25 @@ struct KnownFormat {
   bool has_feature_types = false;
   bool has_genomes = false;
   bool has_tables = false;
+  bool has_modalities = false;
 };
 
 // The first that recognises a path opens it.
 constexpr KnownFormat kFormats[] = {
     {is_shards, open_shards, matrices_of_shards},
-    {is_zarr, open_zarr, matrices_of_zarr},
+    {.recognises = is_zarr,
+     .open = open_zarr,
+     .list_matrices = matrices_of_zarr,
+     .has_modalities = true},
     {.recognises = is_matrix_market, .open = open_matrix_market, .has_feature_types = true},
     {is_soma, refuse_soma},
     {is_any_directory, refuse_directory},
     {.recognises = is_parquet, .open = open_parquet_table, .has_tables = true},
     {.recognises = is_tenx, .open = open_tenx, .has_feature_types = true, .has_genomes = true},
-    {is_any_file, open_h5ad, matrices_of_h5ad},
+    {.recognises = is_any_file,
+     .open = open_h5ad,
+     .list_matrices = matrices_of_h5ad,
+     .has_modalities = true},
 };
 
 void choose_layer(const KnownFormat& format, GivenPath& given) {
@@ -204,18 +214,20 @@ void refuse_table_options(const KnownFormat& format, const GivenPath& given) {
                   "{} is for Parquet tables of lists, which this is not: leave it out", option);
 }
 
-void refuse_tenx_options(const KnownFormat& format, const GivenPath& given) {
+void refuse_other_options(const KnownFormat& format, const GivenPath& given) {
   if (!given.options().genome.empty() && !format.has_genomes)
     throw_error(ErrorKind::kInvalidArgument, given.path(),
                 "genome is for 10x .h5 files, which this is not: leave it out");
   if (!given.options().feature_type.empty() && !format.has_feature_types)
     throw_error(ErrorKind::kInvalidArgument, given.path(),
                 "feature_type is for 10x files, which this is not: leave it out");
+  if (!given.options().modality.empty() && !format.has_modalities)
+    throw_error(ErrorKind::kInvalidArgument, given.path(), "{}", anndata::kNoMuData);
 }
 
 // Of a file that is there for one that is not: folders, and files of the same or a readable kind.
 bool may_be_meant(const fs::path& name, const fs::path& wanted) {
-  constexpr std::array<std::string_view, 6> kReadable{"",      ".h5ad",    ".h5",
+  constexpr std::array<std::string_view, 7> kReadable{"",      ".h5ad",    ".h5mu", ".h5",
                                                       ".zarr", ".parquet", ".mtx"};
   const std::string suffix = name.extension().string();
   return suffix == wanted.extension() || std::ranges::find(kReadable, suffix) != kReadable.end();
@@ -261,7 +273,7 @@ Stores open_matrices(const std::string& path, const OpenOptions& options) {
   GivenPath given(path, status.is_directory(), options);
   const auto& format = *std::ranges::find_if(
       kFormats, [&](const KnownFormat& known) { return known.recognises(given); });
-  refuse_tenx_options(format, given);
+  refuse_other_options(format, given);
   refuse_table_options(format, given);
   choose_layer(format, given);
   Stores stores = format.open(given);
@@ -291,11 +303,16 @@ Stores rows_of(Stores matrices, const OpenOptions& options) {
 
 }  // namespace
 
-std::vector<MatrixDescription> list_matrices(const std::string& path,
+std::vector<MatrixDescription> list_matrices(const std::string& path, const std::string& modality,
                                              const std::string& allow_external) {
-  if (zarr::is_zarr(path)) return anndata::list_matrices(*zarr::open_tree(path));
-  if (!is_hdf5(path)) return {};
-  return anndata::list_matrices(H5File(path, false, allow_external));
+  std::unique_ptr<const StoredTree> file;
+  if (zarr::is_zarr(path))
+    file = zarr::open_tree(path);
+  else if (is_hdf5(path))
+    file = std::make_unique<const H5File>(path, false, allow_external);
+  else
+    return {};
+  return anndata::list_matrices(*anndata::take_anndata(std::move(file), modality));
 }
 
 Stores open_stores(const std::string& path, const OpenOptions& options) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cellfeed/chunked/chunk_cache.h"
@@ -18,6 +19,8 @@ class RowMatrix {
   virtual ~RowMatrix() = default;
   virtual std::int64_t n_rows() const = 0;
   virtual std::int64_t n_cols() const = 0;
+  // Empty of all but tables, whose columns have names of their own.
+  virtual std::vector<std::string> column_names() const { return {}; }
   // Those that rows are read of, the values first. Their keys are their positions.
   virtual std::vector<const StoredArray*> arrays() const = 0;
   // Sets what the arrays do not say: nnz, is_dense, rows_per_chunk.

@@ -8,6 +8,12 @@
 
 namespace cellfeed::format {
 
+std::vector<std::string> column_numbers(std::int64_t n_cols) {
+  std::vector<std::string> numbers;
+  for (std::int64_t i = 0; i < n_cols; ++i) numbers.push_back(std::to_string(i));
+  return numbers;
+}
+
 std::string layer_path(const std::string& name) {
   if (name == "X" || name == "raw/X" || name.starts_with("layers/") || is_obsm(name)) return name;
   return "layers/" + name;
@@ -16,6 +22,10 @@ std::string layer_path(const std::string& name) {
 std::string layer_key(const std::string& path) {
   const std::string alone = path.substr(path.find('/') + 1);
   return layer_path(alone) == path ? alone : path;
+}
+
+std::string modality_at(const std::string& root) {
+  return root.starts_with(kModalities) ? root.substr(kModalities.size()) : std::string();
 }
 
 void run_serially(std::int64_t n, const std::function<void(std::int64_t)>& task) {

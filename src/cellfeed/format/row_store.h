@@ -53,6 +53,8 @@ struct StoreInfo {
   std::optional<Selected> selected{};
   // What of the file is left out though nobody asked for that, and how to have it; else empty.
   std::string left_out{};
+  // Where in the file its AnnData lies, other than at the root: "mod/rna", "tables/table".
+  std::string root{};
   // Of tables: what their columns were taken for.
   std::string columns{};
   // What options chose of the file beside the layer: two matrices that one layer may be, such as
@@ -60,13 +62,20 @@ struct StoreInfo {
   std::string choice{};
 };
 
-// Whether a matrix is one of obsm, whose columns are no genes but numbered: "0", "1", ...
+// Whether a matrix is one of obsm. Its columns are no genes: their names are numbers, "0", "1",
+// ..., unless it is a table.
 inline bool is_obsm(std::string_view layer) { return layer.starts_with("obsm/"); }
+std::vector<std::string> column_numbers(std::int64_t n_cols);
 // Where a matrix lies in a file by the name that users give it: "X", "raw/X" and what is in
 // "layers/" or "obsm/" are paths, any other name is that of a layer.
 std::string layer_path(const std::string& name);
 // The shortest name of the matrix at a path: "counts" for "layers/counts".
 std::string layer_key(const std::string& path);
+
+// Of a MuData, what its modalities lie in: "mod/rna".
+inline constexpr std::string_view kModalities = "mod/";
+// The one that lies there; empty where it is none.
+std::string modality_at(const std::string& root);
 
 // As a layer: none of the matrices, obs alone. A layer that is really called so is "layers/none".
 inline constexpr const char* kNoLayer = "none";
@@ -280,6 +289,8 @@ struct OpenOptions {
   // an error.
   std::string genome{};
   std::string feature_type{};
+  // Of a MuData: which of its modalities. Given for other files it is an error.
+  std::string modality{};
   // What it has for lists is an error for files that are no Parquet.
   TableOptions table{};
   // Rows are read from front to back, and release_pages is called behind them: what was decoded

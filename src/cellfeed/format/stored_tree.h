@@ -38,7 +38,7 @@ class StoredNode {
  public:
   virtual ~StoredNode() = default;
   virtual NodeKind kind() const = 0;
-  // From the root, as it was asked for: "obs/cell_type".
+  // From the root of the file: "obs/cell_type".
   virtual const std::string& path() const = 0;
   virtual bool has_attribute(std::string_view name) const = 0;
   // None where it is absent or holds anything else: one text, texts, integers (booleans are 0 and
@@ -62,9 +62,9 @@ class StoredNode {
   // Of one field. REQUIRES: a table that has it.
   virtual std::shared_ptr<const ColumnSource> field(const std::string& name) const = 0;
   // The array that its attribute "categories" leads to; null where there is no such attribute.
-  // group: where anndata 0.7 puts the categories of a dataframe ("obs/__categories"). Throws
-  // kUnsupported where it is not there.
-  virtual std::unique_ptr<StoredNode> categories(const std::string& group) const = 0;
+  // anndata 0.7 keeps it in a group "__categories" beside the columns. Throws kUnsupported where it
+  // is not there.
+  virtual std::unique_ptr<StoredNode> categories() const = 0;
 };
 
 // What of an array was never written: the fill value, or damage, where a sound writer leaves none
@@ -91,6 +91,8 @@ class StoredTree {
  public:
   virtual ~StoredTree() = default;
   virtual const std::string& path() const = 0;
+  // Where in the file its paths begin: "" for the root, "mod/rna" for a modality.
+  virtual std::string root() const { return {}; }
   // For messages: "HDF5 file", "zarr store".
   virtual std::string_view kind_name() const = 0;
   // Bytes on disk, as far as they are known without looking for them.

@@ -85,6 +85,8 @@ class CachedRows final : public DescribedRows {
     info_.path = own.path;
     info_.format = own.format;
     info_.layer = own.layer;
+    info_.root = own.root;
+    info_.choice = own.choice;
     info_.value_dtype = own.value_dtype;  // of sums the shards may have a wider one
     info_.left_out = own.left_out;
   }

@@ -186,6 +186,7 @@ class RowWriter {
     options_.inputs = {store.info().path};
     options_.layer = choice.layer;
     options_.feature_type = choice.feature_type;
+    options_.modality = choice.modality;
     options_.allow_external = choice.allow_external;
     options_.output_dir = place.rows();
     options_.shard_size =

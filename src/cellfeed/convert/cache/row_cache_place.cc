@@ -120,7 +120,8 @@ CachePlace cache_place(const format::EntryStore& store, std::string dir) {
   CachePlace place;
   place.caches = cache_folder(store.info().path, std::move(dir),
                               fmt::format("'{}' is stored {}", layer, store.storage()));
-  place.key = cache_key(layer);
+  const std::string& root = store.info().root;
+  place.key = cache_key(root.empty() ? layer : root + "/" + layer);
   const std::string type = store.choice().feature_type;
   if (!type.empty()) place.key.append(1, '+').append(cache_key(type));
   return place;

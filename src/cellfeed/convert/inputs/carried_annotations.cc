@@ -6,6 +6,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/paths.h"
+#include "cellfeed/format/anndata/sub_tree.h"
 #include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/h5ad/annotations_file.h"
 #include "cellfeed/format/processing.h"
@@ -53,6 +54,7 @@ CarriedAnnotations::CarriedAnnotations(const AnnotationOptions& options, const S
     : input_(one_input(options.inputs)) {
   if (input_.empty()) return;
   std::string path = input_;
+  const std::string root = sources.n_sources() > 0 ? sources.store(0).info().root : "";
   if (shard::is_shard_dir(input_)) {
     const shard::ShardDirectory directory(input_, {.reads_genes = false});
     path = shard::checked_annotations(directory);
@@ -62,7 +64,7 @@ CarriedAnnotations::CarriedAnnotations(const AnnotationOptions& options, const S
     auto tree = format::zarr::open_tree(input_);
     from_ = &tree->hierarchy();
     tree_ = std::move(tree);
-  } else if (!input_.ends_with(".h5ad")) {
+  } else if (!input_.ends_with(".h5ad") && root.empty()) {
     return;
   }
   if (!tree_) {
@@ -70,6 +72,8 @@ CarriedAnnotations::CarriedAnnotations(const AnnotationOptions& options, const S
     from_ = &file->hdf5();
     tree_ = std::move(file);
   }
+  if (!root.empty()) tree_ = std::make_unique<format::anndata::SubTree>(std::move(tree_), root);
+  groups_.root = root;
   find_groups(options, sources);
   if (groups_.paths.empty()) tree_.reset();
 }
@@ -83,6 +87,7 @@ bool CarriedAnnotations::has_genes_of_input(const AnnotationOptions& options,
   SourceOptions whole;
   whole.paths = {input_};
   whole.layer = sources.store(0).info().layer;
+  whole.modality = format::modality_at(tree_->root());
   whole.make_unique = true;
   whole.allow_external = options.allow_external;
   return Sources::open(whole).genes().names == sources.genes().names;

@@ -3,6 +3,8 @@
 #include <arrow/api.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -37,8 +39,8 @@ class SelectedStore final : public format::RowStore {
   }
   void release_pages() const override { store_->release_pages(); }
   std::vector<std::string> obs_names() const override { return store_->obs_names(); }
-  matrix::FixedColumn obs_column(const std::string&) const override {
-    throw Error(ErrorKind::kInternal, "obs of cells under way is read by rows", info_.path);
+  matrix::FixedColumn obs_column(const std::string& name) const override {
+    return gather(store_->obs_column(name));
   }
   std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override;
   std::shared_ptr<arrow::Table> read_var() const override { return store_->read_var(); }
@@ -50,6 +52,8 @@ class SelectedStore final : public format::RowStore {
 
  private:
   std::vector<std::int64_t> stored_rows(std::span<const std::int64_t> rows) const;
+  // Of a column of the other store, the chosen rows.
+  matrix::FixedColumn gather(matrix::FixedColumn column) const;
   std::shared_ptr<arrow::Table> gather_obs(const std::vector<std::int64_t>& rows) const;
 
   const std::shared_ptr<const format::RowStore> store_;
@@ -114,21 +118,36 @@ std::shared_ptr<arrow::Table> SelectedStore::read_obs(std::int64_t begin, std::i
   return rows.empty() ? store_->read_obs(0, 0) : gather_obs(rows);
 }
 
+matrix::FixedColumn SelectedStore::gather(matrix::FixedColumn column) const {
+  if (!rows_) return column;
+  struct Chosen {
+    std::vector<std::byte> values;
+    std::vector<std::uint8_t> validity;
+  };
+  const auto width = static_cast<std::size_t>(dtype_bytes(column.dtype));
+  const auto n = static_cast<std::size_t>(rows_->size());
+  const auto chosen = std::make_shared<Chosen>();
+  chosen->values.resize(n * width);
+  if (column.validity != nullptr) chosen->validity.resize((n + 7) / 8);
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto row = static_cast<std::size_t>(rows_->row(static_cast<std::int64_t>(i)));
+    std::memcpy(&chosen->values[i * width],
+                static_cast<const std::byte*>(column.values) + row * width, width);
+    if (column.validity != nullptr && (column.validity[row / 8] >> (row % 8) & 1) != 0)
+      chosen->validity[i / 8] |= static_cast<std::uint8_t>(1U << (i % 8));
+  }
+  matrix::require_intact(column);
+  column.length = rows_->size();
+  column.values = chosen->values.data();
+  if (column.validity != nullptr) column.validity = chosen->validity.data();
+  column.owner = chosen;
+  column.check_source = {};
+  return column;
+}
+
 std::optional<matrix::FixedColumn> SelectedStore::known_library_sizes() const {
   auto sizes = store_->known_library_sizes();
-  if (!rows_ || !sizes) return sizes;
-  const auto* of_all = static_cast<const double*>(sizes->values);
-  const auto chosen = std::make_shared<std::vector<double>>();
-  chosen->reserve(static_cast<std::size_t>(rows_->size()));
-  for (std::int64_t i = 0; i < rows_->size(); ++i) chosen->push_back(of_all[rows_->row(i)]);
-  matrix::require_intact(*sizes);
-  matrix::FixedColumn found;
-  found.name = format::kLibrarySizeColumn;
-  found.dtype = DType::kF64;
-  found.length = rows_->size();
-  found.values = chosen->data();
-  found.owner = chosen;
-  return found;
+  return sizes ? std::optional(gather(std::move(*sizes))) : std::nullopt;
 }
 
 std::vector<std::int64_t> SelectedStore::source_rows(std::span<const std::int64_t> rows) const {

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <numeric>
 
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/collection/gene_keys.h"
+#include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/inputs/cell_origins.h"
@@ -77,6 +79,7 @@ Sources Sources::open(const SourceOptions& options) {
   open.allow_external = options.allow_external;
   open.genome = options.genome;
   open.feature_type = options.feature_type;
+  open.modality = options.modality;
   open.table = options.table;
   open.reads_in_order = true;
   open.cache_bytes = cache_bytes_of(options, std::ssize(paths)) / std::ssize(paths);
@@ -160,12 +163,11 @@ void Sources::require_chosen_obs() const {
   std::vector<std::string> known;
   for (std::int64_t s = 0; s < n_sources(); ++s) {
     const auto readable = store(s).read_obs(0, 0);
-    for (std::string& name : store(s).obs_names()) {
-      if (std::ranges::find(obs_choice_.only, name) != obs_choice_.only.end() &&
-          readable->GetColumnByName(name) == nullptr)
-        store(s).obs_column(name);  // throws
-      known.push_back(std::move(name));
-    }
+    for (const std::string& name : obs_choice_.only)
+      if (const std::string why = collection::why_unreadable(*readable, "obs/" + name);
+          !why.empty())
+        throw Error(ErrorKind::kUnsupported, why);
+    std::ranges::move(store(s).obs_names(), std::back_inserter(known));
   }
   for (const std::string& name : wanted)
     if (std::ranges::find(known, name) == known.end())

@@ -39,6 +39,7 @@ struct SourceOptions {
   // The layer is a further matrix of cells whose obs is read elsewhere: obs() is empty.
   bool is_beside = false;
   std::string genome, feature_type;  // of 10x files, as in OpenOptions
+  std::string modality{};            // of a MuData, as in OpenOptions
   format::TableOptions table{};      // of Parquet tables
   // "": all inputs must have the same genes in the same order; "inner": genes of every input, in
   // the first one's order; "outer": the sorted union.

@@ -72,6 +72,7 @@ SourceOptions sources_of_simulation(const SimulateOptions& options) {
   source.layer = options.layer;
   source.genome = options.genome;
   source.feature_type = options.feature_type;
+  source.modality = options.modality;
   source.make_unique = true;
   source.origins = Origins::kNone;
   source.cache_bytes = options.memory_budget / 4;

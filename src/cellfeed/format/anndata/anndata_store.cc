@@ -9,8 +9,10 @@
 #include "cellfeed/format/anndata/annotations.h"
 #include "cellfeed/format/anndata/csc_store.h"
 #include "cellfeed/format/anndata/dense_matrix.h"
+#include "cellfeed/format/anndata/frame_matrix.h"
 #include "cellfeed/format/anndata/layers.h"
 #include "cellfeed/format/anndata/obs_store.h"
+#include "cellfeed/format/anndata/sub_tree.h"
 #include "cellfeed/format/csr_matrix.h"
 
 namespace cellfeed::format::anndata {
@@ -18,7 +20,7 @@ namespace {
 
 class AnnDataStore final : public RowStore {
  public:
-  AnnDataStore(std::unique_ptr<StoredTree> file, const std::string& format,
+  AnnDataStore(std::unique_ptr<const StoredTree> file, const std::string& format,
                const std::string& layer, std::int64_t cache_bytes);
 
   const StoreInfo& info() const override { return info_; }
@@ -52,7 +54,7 @@ class AnnDataStore final : public RowStore {
  private:
   void describe(const std::string& format, const std::string& layer);
 
-  std::unique_ptr<StoredTree> file_;
+  std::unique_ptr<const StoredTree> file_;
   std::unique_ptr<const RowMatrix> matrix_;
   chunked::ChunkCache cache_;
   Annotations annotations_;
@@ -62,18 +64,19 @@ class AnnDataStore final : public RowStore {
 std::unique_ptr<const RowMatrix> open_matrix(const StoredTree& file, const std::string& layer) {
   if (const auto field = file.find_field(layer))
     return std::make_unique<DenseMatrix>(file, layer, *field);
-  if (file.find(layer)->kind() != NodeKind::kGroup)
-    return std::make_unique<DenseMatrix>(file, layer);
+  const auto node = file.find(layer);
+  if (node->kind() != NodeKind::kGroup) return std::make_unique<DenseMatrix>(file, layer);
+  if (is_obsm(layer) && is_frame(*node)) return std::make_unique<FrameMatrix>(file, layer);
   const auto [n_rows, n_cols] = read_csr_shape(file, layer);
   return std::make_unique<CsrMatrix>(file, layer, n_rows, n_cols);
 }
 
-AnnDataStore::AnnDataStore(std::unique_ptr<StoredTree> file, const std::string& format,
+AnnDataStore::AnnDataStore(std::unique_ptr<const StoredTree> file, const std::string& format,
                            const std::string& layer, std::int64_t cache_bytes)
     : file_(std::move(file)),
       matrix_(open_matrix(*file_, layer)),
       cache_(matrix_->take_cache_bytes(cache_bytes), cached_arrays(*matrix_)),
-      annotations_(*file_, layer, matrix_->n_rows(), matrix_->n_cols()) {
+      annotations_(*file_, layer, matrix_->n_rows(), matrix_->n_cols(), matrix_->column_names()) {
   describe(format, layer);
 }
 
@@ -81,6 +84,7 @@ void AnnDataStore::describe(const std::string& format, const std::string& layer)
   info_.path = file_->path();
   info_.format = format;
   info_.layer = layer_name(layer);
+  info_.root = info_.choice = file_->root();
   info_.bytes_on_disk = file_->size();
   describe_matrix(*matrix_, info_);
   if (info_.bytes_on_disk > 0) return;
@@ -89,11 +93,12 @@ void AnnDataStore::describe(const std::string& format, const std::string& layer)
 
 }  // namespace
 
-std::unique_ptr<RowStore> open_anndata(std::unique_ptr<StoredTree> file, const std::string& format,
-                                       const OpenOptions& options) {
+std::unique_ptr<RowStore> open_anndata(std::unique_ptr<const StoredTree> file,
+                                       const std::string& format, const OpenOptions& options) {
   if (options.cache_bytes < 0)
     throw_invalid("cache_bytes must not be negative: {}", options.cache_bytes);
   refuse_other_kinds(*file);
+  file = take_anndata(std::move(file), options.modality);
   if (options.layer == kNoLayer) return open_obs(std::move(file), format);
   const std::string layer = find_layer(*file, options.layer);
   if (is_csc(*file, layer)) return open_csc(std::move(file), format, layer);

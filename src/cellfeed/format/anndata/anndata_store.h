@@ -12,7 +12,7 @@ namespace cellfeed::format::anndata {
 
 // CSR and dense matrices of anndata 0.5 and later; README.md in format/ lists what is read. Errors
 // say what is wrong and what to do. format: what StoreInfo calls it. Without a layer, obs alone.
-std::unique_ptr<RowStore> open_anndata(std::unique_ptr<StoredTree> file, const std::string& format,
-                                       const OpenOptions& options);
+std::unique_ptr<RowStore> open_anndata(std::unique_ptr<const StoredTree> file,
+                                       const std::string& format, const OpenOptions& options);
 
 }  // namespace cellfeed::format::anndata

@@ -16,7 +16,7 @@
 namespace cellfeed::format::anndata {
 
 Annotations::Annotations(const StoredTree& file, std::string layer, std::int64_t n_rows,
-                         std::int64_t n_cols)
+                         std::int64_t n_cols, std::vector<std::string> column_names)
     : file_(file),
       layer_(std::move(layer)),
       obs_(file, "obs", n_rows),
@@ -25,7 +25,7 @@ Annotations::Annotations(const StoredTree& file, std::string layer, std::int64_t
   matrix::GeneAxis genes;
   const auto var = var_path(layer_);
   if (!var) {
-    for (std::int64_t i = 0; i < n_cols; ++i) genes.names.push_back(std::to_string(i));
+    genes.names = column_names.empty() ? column_numbers(n_cols) : std::move(column_names);
     genes_ = share_axis(std::move(genes));
     return;
   }
@@ -104,7 +104,7 @@ Processing Annotations::processing() const {
   if (layer_ != "X") return {};
   Processing processing;
   if (file_.find(kProcessingPath)) {
-    const ColumnReader reader(file_, kProcessingPath, "");
+    const ColumnReader reader(file_, kProcessingPath);
     const auto texts = reader.length() == 1 ? reader.read(0, 1) : nullptr;
     if (!texts || texts->type_id() != arrow::Type::STRING || texts->IsNull(0))
       throw_error(ErrorKind::kCorruptData, file_.path(),

@@ -22,8 +22,10 @@ namespace cellfeed::format::anndata {
 
 class Annotations {
  public:
-  // layer: the path of the matrix in the file. Throws what Dataframe throws.
-  Annotations(const StoredTree& file, std::string layer, std::int64_t n_rows, std::int64_t n_cols);
+  // layer: the path of the matrix in the file. column_names: of obsm, empty where they are numbers.
+  // Throws what Dataframe throws.
+  Annotations(const StoredTree& file, std::string layer, std::int64_t n_rows, std::int64_t n_cols,
+              std::vector<std::string> column_names = {});
   // Of cells without a matrix, as many as obs has.
   explicit Annotations(const StoredTree& file);
 
@@ -44,7 +46,7 @@ class Annotations {
   Dataframe obs_;
   const std::int64_t n_rows_;
   const std::int64_t n_cols_;
-  std::optional<Dataframe> var_;  // none of obsm, whose columns are numbered, nor without a matrix
+  std::optional<Dataframe> var_;  // none of obsm, nor without a matrix
   std::shared_ptr<const matrix::GeneAxis> genes_;
   mutable std::atomic<std::uint64_t> fingerprint_{0};  // 0: not asked for yet
 };

@@ -76,8 +76,7 @@ bool is_categorical(const StoredNode& node) {
 
 }  // namespace
 
-ColumnReader::ColumnReader(const StoredTree& file, std::string name,
-                           const std::string& categories_group)
+ColumnReader::ColumnReader(const StoredTree& file, std::string name)
     : file_(file), name_(std::move(name)) {
   const auto node = file_.find(name_);
   if (!node)
@@ -85,7 +84,7 @@ ColumnReader::ColumnReader(const StoredTree& file, std::string name,
   switch (node->kind()) {
     case NodeKind::kArray:
     case NodeKind::kTable:
-      open_array(*node, categories_group);
+      open_array(*node);
       return;
     case NodeKind::kGroup:
       open_group(*node);
@@ -104,10 +103,10 @@ ColumnReader::ColumnReader(const StoredTree& file, std::shared_ptr<const ColumnS
   categories_ = categories->values()->read_all();
 }
 
-void ColumnReader::open_array(const StoredNode& array, const std::string& categories_group) {
+void ColumnReader::open_array(const StoredNode& array) {
   values_ = array.values();
   length_ = values_->length();
-  const auto categories = array.categories(categories_group);
+  const auto categories = array.categories();
   if (!categories) return;
   kind_ = Kind::kCategorical;
   categories_ = categories->values()->read_all();
@@ -123,7 +122,7 @@ void ColumnReader::open_group(const StoredNode& group) {
     const auto inner = file_.find(name_ + "/categories");
     if (inner && is_categorical(*inner))
       throw_error(ErrorKind::kCorruptData, file_.path(), "categories of categories: '{}'", name_);
-    const ColumnReader categories(file_, name_ + "/categories", "");
+    const ColumnReader categories(file_, name_ + "/categories");
     categories_ = categories.read(0, categories.length());
     ordered_ = is_ordered(group);
   } else if (encoding == "nullable-integer" || encoding == "nullable-boolean" ||

@@ -19,9 +19,7 @@ inline constexpr char kNullableKey[] = "nullable";
 // One stored column or the dictionary of one, named by its path in the file ("obs/cell_type").
 class ColumnReader {
  public:
-  // categories_group: where anndata 0.7 keeps the categories of plain arrays
-  // ("obs/__categories").
-  ColumnReader(const StoredTree& file, std::string name, const std::string& categories_group);
+  ColumnReader(const StoredTree& file, std::string name);
   // A column of a table of records, and its categories where it has some.
   ColumnReader(const StoredTree& file, std::shared_ptr<const ColumnSource> column,
                const StoredNode* categories);
@@ -33,7 +31,7 @@ class ColumnReader {
 
  private:
   enum class Kind { kPlain, kCategorical, kNullable };
-  void open_array(const StoredNode& array, const std::string& categories_group);
+  void open_array(const StoredNode& array);
   void open_group(const StoredNode& group);
   std::shared_ptr<const ColumnSource> member(const std::string& name) const;
   std::shared_ptr<arrow::Array> read_categorical(std::int64_t begin, std::int64_t end) const;

@@ -7,6 +7,7 @@
 #include "cellfeed/format/anndata/annotations.h"
 #include "cellfeed/format/anndata/csc_matrix.h"
 #include "cellfeed/format/anndata/layers.h"
+#include "cellfeed/format/anndata/sub_tree.h"
 
 namespace cellfeed::format::anndata {
 namespace {
@@ -18,7 +19,8 @@ std::vector<std::string> files_of(const StoredTree& file, const std::string& lay
 
 class CscStore final : public EntryStore {
  public:
-  CscStore(std::unique_ptr<StoredTree> file, const std::string& format, const std::string& layer)
+  CscStore(std::unique_ptr<const StoredTree> file, const std::string& format,
+           const std::string& layer)
       : file_(std::move(file)),
         matrix_(*file_, layer),
         files_(files_of(*file_, layer)),
@@ -31,7 +33,9 @@ class CscStore final : public EntryStore {
               .nnz = matrix_.nnz(),
               .value_dtype = matrix_.data().dtype(),
               .compression = matrix_.data().compression(),
-              .bytes_on_disk = file_->size()} {}
+              .bytes_on_disk = file_->size(),
+              .root = file_->root(),
+              .choice = file_->root()} {}
 
   const StoreInfo& info() const override { return info_; }
   const matrix::GeneAxis& genes() const override { return annotations_.genes(); }
@@ -51,6 +55,7 @@ class CscStore final : public EntryStore {
   OpenOptions choice() const override {
     OpenOptions options = EntryStore::choice();
     options.allow_external = file_->allow_external();
+    options.modality = modality_at(file_->root());
     return options;
   }
   std::vector<std::string> files() const override { return files_; }
@@ -61,7 +66,7 @@ class CscStore final : public EntryStore {
   }
 
  private:
-  std::unique_ptr<StoredTree> file_;
+  std::unique_ptr<const StoredTree> file_;
   CscMatrix matrix_;
   const std::vector<std::string> files_;  // that the matrix is read from
   Annotations annotations_;
@@ -75,8 +80,8 @@ bool is_csc(const StoredTree& file, const std::string& layer) {
   return node && node->kind() == NodeKind::kGroup && sparse_encoding(*node) == "csc_matrix";
 }
 
-std::unique_ptr<EntryStore> open_csc(std::unique_ptr<StoredTree> file, const std::string& format,
-                                     const std::string& layer) {
+std::unique_ptr<EntryStore> open_csc(std::unique_ptr<const StoredTree> file,
+                                     const std::string& format, const std::string& layer) {
   return std::make_unique<CscStore>(std::move(file), format, layer);
 }
 

@@ -12,7 +12,7 @@ namespace cellfeed::format::anndata {
 bool is_csc(const StoredTree& file, const std::string& layer);
 
 // layer: the path of the matrix in the file. REQUIRES: is_csc().
-std::unique_ptr<EntryStore> open_csc(std::unique_ptr<StoredTree> file, const std::string& format,
-                                     const std::string& layer);
+std::unique_ptr<EntryStore> open_csc(std::unique_ptr<const StoredTree> file,
+                                     const std::string& format, const std::string& layer);
 
 }  // namespace cellfeed::format::anndata

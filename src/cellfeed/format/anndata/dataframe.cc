@@ -144,8 +144,7 @@ std::int64_t Dataframe::own_length() const {
 
 std::unique_ptr<ColumnReader> Dataframe::make_reader(const std::string& column) const {
   if (table_) return make_member_reader(column);
-  return std::make_unique<ColumnReader>(file_, name_ + "/" + column,
-                                        name_ + "/" + kLegacyCategories);
+  return std::make_unique<ColumnReader>(file_, name_ + "/" + column);
 }
 
 std::unique_ptr<ColumnReader> Dataframe::make_member_reader(const std::string& column) const {

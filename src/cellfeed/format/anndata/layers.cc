@@ -50,7 +50,7 @@ std::vector<std::string> list_layers(const StoredTree& file) {
   return names;
 }
 
-// Arrays and sparse matrices are read, and nothing else that obsm may hold.
+// Arrays, sparse matrices and tables are read, and nothing else that obsm may hold.
 std::string find_obsm(const StoredTree& file, const std::string& path) {
   if (file.find_field(path)) return path;
   const auto object = file.find(path);
@@ -66,11 +66,12 @@ std::string find_obsm(const StoredTree& file, const std::string& path) {
                 "'{}' has {} dimensions; of obsm, arrays of 2 dimensions can be read", path, rank);
   }
   const std::string encoding = sparse_encoding(*object);
-  if (encoding != "csr_matrix" && encoding != "csc_matrix")
-    throw_error(ErrorKind::kUnsupported, file.path(),
-                "'{}' is stored as '{}'; of obsm, arrays and sparse matrices can be read: write it "
-                "as an array (adata.obsm[...] = frame.to_numpy())",
-                path, encoding);
+  if (encoding != "csr_matrix" && encoding != "csc_matrix" && encoding != "dataframe")
+    throw_error(
+        ErrorKind::kUnsupported, file.path(),
+        "'{}' is stored as '{}'; of obsm, arrays, sparse matrices and tables of numbers can "
+        "be read: write it as one of these",
+        path, encoding);
   return path;
 }
 
@@ -127,11 +128,6 @@ std::string find_layer(const StoredTree& file, const std::string& layer) {
   const std::vector<std::string> layers = list_layers(file);
   constexpr const char* kObsAlone =
       "obs alone is read by cellfeed.open(..., layer=None) and by --layer none";
-  if (const auto modalities = list_members(file, "mod"); layers.empty() && !modalities.empty())
-    throw_error(ErrorKind::kUnsupported, file.path(),
-                "is a MuData, of which one modality can be read once it is a file of its own: "
-                "mudata.read(path)[NAME].write_h5ad(...); it holds {}",
-                fmt::join(modalities, ", "));
   if (layers.empty())
     throw_error(ErrorKind::kNoSuchKey, file.path(),
                 "the {} holds no matrix (no 'X', 'raw/X' or 'layers'){}{}", file.kind_name(),

@@ -2,6 +2,7 @@
 #include "cellfeed/format/anndata/matrix_list.h"
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/anndata/frame_matrix.h"
 #include "cellfeed/format/anndata/layers.h"
 
 namespace cellfeed::format::anndata {
@@ -13,17 +14,22 @@ void describe_values(const ArrayTraits& values, MatrixDescription& matrix) {
   matrix.value_dtype = values.value_dtype;
 }
 
-void describe_group(const StoredTree& file, const StoredNode& group, MatrixDescription& matrix) {
+void describe_group(const StoredTree& file, const std::string& path, const StoredNode& group,
+                    MatrixDescription& matrix) {
   const std::string encoding = sparse_encoding(group);
   matrix.encoding = encoding;
+  if (is_obsm(path) && is_frame(group)) {
+    const Dataframe frame(file, path, std::nullopt);
+    matrix.shape = {frame.n_rows(), std::ssize(frame.columns())};
+  }
   if (encoding != "csr_matrix" && encoding != "csc_matrix") return;
   matrix.encoding = encoding.substr(0, 3);
   if (group.text_attribute("h5sparse_format")) matrix.encoding += " of anndata 0.6";
-  const auto [n_rows, n_cols] = read_matrix_shape(file, group.path());
+  const auto [n_rows, n_cols] = read_matrix_shape(file, path);
   matrix.shape = {n_rows, n_cols};
-  const auto data = file.find(group.path() + "/data");
+  const auto data = file.find(path + "/data");
   if (!data || data->kind() == NodeKind::kGroup)
-    throw_error(ErrorKind::kCorruptData, file.path(), "no dataset '{}/data'", group.path());
+    throw_error(ErrorKind::kCorruptData, file.path(), "no dataset '{}/data'", path);
   const ArrayTraits values = data->traits();
   if (values.shape.size() == 1) matrix.nnz = values.shape[0];
   describe_values(values, matrix);
@@ -42,7 +48,7 @@ MatrixDescription describe_stored(const StoredTree& file, const std::string& sto
     const auto node = file.find(stored);
     if (!node) throw_error(ErrorKind::kCorruptData, file.path(), "it leads nowhere");
     if (node->kind() == NodeKind::kGroup) {
-      describe_group(file, *node, matrix);
+      describe_group(file, stored, *node, matrix);
       return matrix;
     }
     matrix.encoding = std::string("dense");

@@ -10,11 +10,12 @@ namespace {
 
 class ObsStore final : public CellsAlone {
  public:
-  ObsStore(std::unique_ptr<StoredTree> file, const std::string& format)
+  ObsStore(std::unique_ptr<const StoredTree> file, const std::string& format)
       : file_(std::move(file)), annotations_(*file_) {
     StoreInfo whole;
     whole.path = file_->path();
     whole.format = format;
+    whole.root = file_->root();
     whole.n_rows = annotations_.n_rows();
     whole.bytes_on_disk = file_->size();
     describe(whole);
@@ -30,13 +31,14 @@ class ObsStore final : public CellsAlone {
   std::uint64_t fingerprint() const override { return annotations_.fingerprint(); }
 
  private:
-  const std::unique_ptr<StoredTree> file_;
+  const std::unique_ptr<const StoredTree> file_;
   const Annotations annotations_;
 };
 
 }  // namespace
 
-std::unique_ptr<RowStore> open_obs(std::unique_ptr<StoredTree> file, const std::string& format) {
+std::unique_ptr<RowStore> open_obs(std::unique_ptr<const StoredTree> file,
+                                   const std::string& format) {
   return std::make_unique<ObsStore>(std::move(file), format);
 }
 

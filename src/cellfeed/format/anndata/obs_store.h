@@ -10,6 +10,7 @@
 namespace cellfeed::format::anndata {
 
 // Throws what Dataframe throws.
-std::unique_ptr<RowStore> open_obs(std::unique_ptr<StoredTree> file, const std::string& format);
+std::unique_ptr<RowStore> open_obs(std::unique_ptr<const StoredTree> file,
+                                   const std::string& format);
 
 }  // namespace cellfeed::format::anndata

@@ -14,6 +14,7 @@ namespace cellfeed::format::h5ad {
 using CarriedFrom = std::variant<const hdf5::File*, const cellfeed::zarr::Hierarchy*>;
 
 struct CarriedGroups {
+  std::string root{};                // where in the file the paths begin; empty: at its root
   std::vector<std::string> paths;    // "uns", "varm"
   std::vector<std::string> skipped;  // but what lies at these: "uns/log1p"
 };

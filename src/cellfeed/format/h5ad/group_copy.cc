@@ -18,8 +18,10 @@ std::vector<std::string> copy_all(Copy copy, const CarriedGroups& groups) {
 std::vector<std::string> copy_groups(const CarriedFrom& from, const CarriedGroups& groups, hid_t to,
                                      const std::string& to_path) {
   if (const auto* file = std::get_if<const hdf5::File*>(&from))
-    return copy_all(ObjectCopy(**file, to, to_path), groups);
-  return copy_all(ZarrCopy(*std::get<const cellfeed::zarr::Hierarchy*>(from), to, to_path), groups);
+    return copy_all(ObjectCopy(**file, groups.root, to, to_path), groups);
+  return copy_all(
+      ZarrCopy(*std::get<const cellfeed::zarr::Hierarchy*>(from), groups.root, to, to_path),
+      groups);
 }
 
 }  // namespace cellfeed::format::h5ad

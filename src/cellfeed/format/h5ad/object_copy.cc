@@ -56,7 +56,7 @@ std::uint64_t rows_per_piece(const hdf5::Dataset& dataset) {
 }  // namespace
 
 void ObjectCopy::copy(const std::string& path) {
-  const auto object = from_.find(path);
+  const auto object = from_.find(root_ + "/" + path);
   if (!object) return;
   const Hdf5Session session;
   copy_object(*object, path, 0);

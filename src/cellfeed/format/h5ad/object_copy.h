@@ -13,9 +13,10 @@ namespace cellfeed::format::h5ad {
 
 class ObjectCopy {
  public:
-  // to: of a file that is written, at to_path for messages.
-  ObjectCopy(const hdf5::File& from, hid_t to, std::string to_path)
-      : from_(from), to_(to), to_path_(std::move(to_path)) {}
+  // root: where in `from` paths begin; empty: at its root. to: of a file that is written, at
+  // to_path for messages.
+  ObjectCopy(const hdf5::File& from, std::string root, hid_t to, std::string to_path)
+      : from_(from), root_(std::move(root)), to_(to), to_path_(std::move(to_path)) {}
 
   // Copies what lies at the path, and below, to the same path; nothing where nothing is there.
   // Members that are there already stay. Throws kCorruptData, kUnsupported and what writing throws.
@@ -33,6 +34,7 @@ class ObjectCopy {
   void leave_out(const std::string& path, const std::string& why);
 
   const hdf5::File& from_;
+  const std::string root_;
   const hid_t to_;
   const std::string to_path_;
   std::vector<std::string> skipped_;

@@ -40,7 +40,7 @@ Handle properties_of(const zr::ArrayMetadata& array) {
 
 void ZarrCopy::copy(const std::string& path) {
   const Hdf5Session session;
-  if (from_.find(path)) copy_node(path, 0);
+  if (from_.find(whole(path))) copy_node(path, 0);
 }
 
 void ZarrCopy::leave_out(const std::string& path, const std::string& why) {
@@ -52,7 +52,7 @@ void ZarrCopy::copy_node(const std::string& path, int depth) {
     throw_error(ErrorKind::kCorruptData, from_.store().path(), "groups lie deeper than {}: '{}'",
                 kMaxGroupDepth, path);
   if (std::ranges::count(skipped_, path)) return;
-  const auto node = from_.find(path);
+  const auto node = from_.find(whole(path));
   if (!node) return leave_out(path, "it has no metadata");
   for (const auto& [name, value] : node->attributes.items())
     if (const auto why = why_no_attribute(name, value))
@@ -68,7 +68,7 @@ void ZarrCopy::copy_group(const zr::Node& node, const std::string& path, int dep
   Handle made = is_there ? open_written(to_, to_path_, path) : create_group(to_, to_path_, path);
   if (!is_there) copy_attributes(node, made.get());
   const std::size_t n_left_out = left_out_.size();
-  for (const std::string& name : from_.members(path)) {
+  for (const std::string& name : from_.members(whole(path))) {
     const std::string below = path + "/" + name;
     if (name == "." || name == ".." || name.find('\0') != std::string::npos) {
       leave_out(below, "a name that leads nowhere");
@@ -89,7 +89,7 @@ void ZarrCopy::copy_group(const zr::Node& node, const std::string& path, int dep
 }
 
 void ZarrCopy::copy_array(const zr::Node& node, const std::string& path) {
-  ZarrRows rows(from_, path, from_.array_of(node, path));
+  ZarrRows rows(from_, whole(path), from_.array_of(node, whole(path)));
   const zr::ArrayMetadata& array = rows.array();
   if (!is_copied(array.type)) return leave_out(path, "of type " + array.type.text);
   if (rows.piece_bytes() > kMaxPieceBytes)

@@ -14,8 +14,8 @@ namespace cellfeed::format::h5ad {
 class ZarrCopy {
  public:
   // to: of a file that is written, at to_path for messages.
-  ZarrCopy(const cellfeed::zarr::Hierarchy& from, hid_t to, std::string to_path)
-      : from_(from), to_(to), to_path_(std::move(to_path)) {}
+  ZarrCopy(const cellfeed::zarr::Hierarchy& from, std::string root, hid_t to, std::string to_path)
+      : from_(from), root_(std::move(root)), to_(to), to_path_(std::move(to_path)) {}
 
   // As those of ObjectCopy.
   void copy(const std::string& path);
@@ -31,7 +31,13 @@ class ZarrCopy {
   void copy_attributes(const cellfeed::zarr::Node& node, hid_t to) const;
   void leave_out(const std::string& path, const std::string& why);
 
+  // Where it lies in the source.
+  std::string whole(const std::string& path) const {
+    return root_.empty() ? path : root_ + "/" + path;
+  }
+
   const cellfeed::zarr::Hierarchy& from_;
+  const std::string root_;
   const hid_t to_;
   const std::string to_path_;
   std::vector<std::string> skipped_;

@@ -69,6 +69,8 @@ void check_matrices(const Manifest& manifest, const std::string& path) {
     if (!names.insert(matrix.name).second) refuse("is listed twice");
     if (is_layer && matrix.n_cols != manifest.n_genes) refuse("has other columns than the genes");
     if (!is_layer && matrix.n_cols > kMaxObsmColumns) refuse("has more columns than can be");
+    if (!matrix.columns.empty() && (is_layer || std::ssize(matrix.columns) != matrix.n_cols))
+      refuse("has other columns than are named");
     if (matrix.layout == Layout::kDense && matrix.value_dtype != DType::kF32)
       refuse("is dense, and not of float32");
   }
@@ -212,12 +214,7 @@ Json manifest_to_tree(const Manifest& manifest) {
   tree["genes"] = file_to_json(manifest.genes);
   tree["annotations"] = manifest.annotations ? file_to_json(*manifest.annotations) : Json();
   tree["matrices"] = Json::array();
-  for (const auto& matrix : manifest.matrices)
-    tree["matrices"].push_back(Json{{"name", matrix.name},
-                                    {"layout", layout_name(matrix.layout)},
-                                    {"n_columns", matrix.n_cols},
-                                    {"nnz", matrix.nnz},
-                                    {"dtype", std::string(dtype_name(matrix.value_dtype))}});
+  for (const auto& matrix : manifest.matrices) tree["matrices"].push_back(matrix_to_json(matrix));
   tree["shards"] = Json::array();
   for (const auto& shard : manifest.shards) tree["shards"].push_back(shard_to_json(shard));
   tree["sources"] = Json::array();
@@ -255,14 +252,8 @@ Manifest manifest_from_tree(const Json& tree, const std::string& path) {
   manifest.genes = file_from_json(read.at("genes"), path);
   if (const Json& file = read.at("annotations"); !file.is_null())
     manifest.annotations = file_from_json(file, path);
-  for (const auto& matrix : read.list("matrices")) {
-    const JsonReader item(matrix, path);
-    manifest.matrices.push_back({.name = item.text("name"),
-                                 .layout = layout_from_name(item.text("layout"), path),
-                                 .n_cols = item.count("n_columns"),
-                                 .nnz = item.count("nnz"),
-                                 .value_dtype = item.dtype("dtype")});
-  }
+  for (const auto& matrix : read.list("matrices"))
+    manifest.matrices.push_back(matrix_from_json(matrix, path));
   for (const auto& shard : read.list("shards"))
     manifest.shards.push_back(shard_from_json(shard, path));
   for (const auto& source : read.list("sources"))

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 50;
 
+constexpr const char* kColumnsKey = "columns";
+
 bool is_plain_name(const std::string& name) {
   if (name.empty() || name.size() > 255 || name.front() == '.') return false;
   return name.find_first_of(std::string("/\\\0", 3)) == std::string::npos;
@@ -114,6 +116,32 @@ FileEntry file_from_json(const Json& json, const std::string& path) {
     throw_error(ErrorKind::kCorruptData, path,
                 "a file must be a plain name inside the directory, not '{}'", file.name);
   return file;
+}
+
+Json matrix_to_json(const MatrixEntry& matrix) {
+  Json json{{"name", matrix.name},
+            {"layout", layout_name(matrix.layout)},
+            {"n_columns", matrix.n_cols},
+            {"nnz", matrix.nnz},
+            {"dtype", std::string(dtype_name(matrix.value_dtype))}};
+  if (!matrix.columns.empty()) json[kColumnsKey] = matrix.columns;
+  return json;
+}
+
+MatrixEntry matrix_from_json(const Json& json, const std::string& path) {
+  const JsonReader item(json, path);
+  MatrixEntry matrix{.name = item.text("name"),
+                     .layout = layout_from_name(item.text("layout"), path),
+                     .n_cols = item.count("n_columns"),
+                     .nnz = item.count("nnz"),
+                     .value_dtype = item.dtype("dtype")};
+  if (!json.contains(kColumnsKey)) return matrix;
+  for (const Json& name : item.list(kColumnsKey)) {
+    if (!name.is_string())
+      throw_error(ErrorKind::kCorruptData, path, "'{}' must be a list of texts", kColumnsKey);
+    matrix.columns.push_back(name.get<std::string>());
+  }
+  return matrix;
 }
 
 Json shard_to_json(const ShardEntry& shard) {

@@ -42,6 +42,8 @@ Layout layout_from_name(const std::string& name, const std::string& path);
 Json file_to_json(const FileEntry& file);
 // Refuses names that are not plain names of files inside the directory.
 FileEntry file_from_json(const Json& json, const std::string& path);
+Json matrix_to_json(const MatrixEntry& matrix);
+MatrixEntry matrix_from_json(const Json& json, const std::string& path);
 Json shard_to_json(const ShardEntry& shard);
 ShardEntry shard_from_json(const Json& json, const std::string& path);
 

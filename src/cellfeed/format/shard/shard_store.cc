@@ -73,10 +73,11 @@ StoreInfo make_info(const ShardDirectory& directory, const ShardEntry& shard,
           .bytes_on_disk = matrix.file.bytes + shard.obs.bytes + shard.fixed_obs.bytes};
 }
 
-// The numbers of columns that have no names.
-std::shared_ptr<const matrix::GeneAxis> number_columns(std::int64_t n_cols) {
+// Of obsm: their names, or numbers where they have none.
+std::shared_ptr<const matrix::GeneAxis> columns_of(const MatrixEntry& matrix) {
   auto axis = std::make_shared<matrix::GeneAxis>();
-  for (std::int64_t i = 0; i < n_cols; ++i) axis->names.push_back(std::to_string(i));
+  axis->names = matrix.columns;
+  if (axis->names.empty()) axis->names = column_numbers(matrix.n_cols);
   return axis;
 }
 
@@ -227,8 +228,7 @@ class ShardOpener {
             dir, ShardDirectoryOptions{.reads_genes = !is_obsm(options.layer),
                                        .verifies = options.verify != "never"})),
         matrix_(find_matrix(*directory_, options.layer)) {
-    if (is_obsm(options.layer))
-      columns_ = number_columns(directory_->manifest().matrices.at(*matrix_).n_cols);
+    if (is_obsm(options.layer)) columns_ = columns_of(directory_->manifest().matrices.at(*matrix_));
   }
 
   std::vector<std::unique_ptr<RowStore>> open() const {

@@ -100,11 +100,11 @@ std::shared_ptr<const ColumnSource> ZarrNode::field(const std::string& name) con
   return std::make_shared<const ZarrColumn>(store_, path_, array(), name);
 }
 
-std::unique_ptr<StoredNode> ZarrNode::categories(const std::string& group) const {
+std::unique_ptr<StoredNode> ZarrNode::categories() const {
   const auto stored = text_attribute("categories");
   if (!stored) return nullptr;
   const std::string path =
-      cellfeed::zarr::Hierarchy::as_written(group.substr(0, group.rfind('/') + 1) + *stored);
+      cellfeed::zarr::Hierarchy::as_written(path_.substr(0, path_.rfind('/') + 1) + *stored);
   auto node = store_.find(path);
   if (!node || !node->is_array)
     throw_error(ErrorKind::kUnsupported, store_.store().path(),

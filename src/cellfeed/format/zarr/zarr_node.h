@@ -35,7 +35,7 @@ class ZarrNode final : public StoredNode {
   std::shared_ptr<const ColumnSource> values() const override;
   std::shared_ptr<const ColumnSource> field(const std::string& name) const override;
   // By the path from the dataframe, which anndata 0.7 writes.
-  std::unique_ptr<StoredNode> categories(const std::string& group) const override;
+  std::unique_ptr<StoredNode> categories() const override;
 
  private:
   cellfeed::zarr::ArrayMetadata array() const { return store_.array_of(*node_, path_); }

@@ -9,6 +9,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/anndata/anndata_store.h"
 #include "cellfeed/format/anndata/layers.h"
+#include "cellfeed/format/anndata/sub_tree.h"
 #include "cellfeed/format/zarr/zarr_tree.h"
 #include "cellfeed/io/file_system.h"
 
@@ -31,13 +32,14 @@ bool is_named_zarr(std::string path) {
 
 constexpr const char* kMetadataKeys[] = {"zarr.json", ".zgroup", ".zattrs", ".zarray"};
 
-// All that is read for the rows of a matrix, obs and var.
-io::FilesBelow files_of_matrix(const std::string& layer) {
-  io::FilesBelow files{.names = {".zmetadata"}, .folders = {"obs", "uns"}};
+// All that is read for the rows of a matrix, obs and var. root: where the AnnData lies.
+io::FilesBelow files_of_matrix(const std::string& root, const std::string& layer) {
+  const std::string above = root.empty() ? "" : root + "/";
+  io::FilesBelow files{.names = {".zmetadata"}, .folders = {above + "obs", above + "uns"}};
   for (const char* key : kMetadataKeys) files.names.emplace_back(key);
   for (const std::string& path : anndata::places_of_layer(layer)) {
-    files.folders.push_back(cellfeed::zarr::Hierarchy::as_written(path));
-    if (const auto var = anndata::var_path(path)) files.folders.push_back(*var);
+    files.folders.push_back(above + cellfeed::zarr::Hierarchy::as_written(path));
+    if (const auto var = anndata::var_path(path)) files.folders.push_back(above + *var);
   }
   return files;
 }
@@ -48,7 +50,9 @@ std::shared_ptr<const io::SeenFiles> look_at_files(const std::string& path,
   if (!options.looks_at_files || options.layer == kNoLayer || !io::is_directory(path))
     return nullptr;
   try {
-    return io::SeenFiles::look(path, files_of_matrix(options.layer));
+    return io::SeenFiles::look(
+        path,
+        files_of_matrix(anndata::find_anndata(*open_tree(path), options.modality), options.layer));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnsupported) throw;
     return nullptr;
