@@ -11,7 +11,7 @@ from small_atlas import write_atlas
 
 pytest.importorskip("accelerate")
 
-PROGRAM = pathlib.Path(__file__).with_name("accelerate_program.py")
+HERE = pathlib.Path(__file__).parent
 N_CELLS = 101
 HINT = "prepare a cellfeed.Loader or scDataset without a DataLoader"
 
@@ -22,11 +22,11 @@ REFUSED = [
 ]  # fmt: skip
 
 
-def start(n_ranks, folder, *cases):
+def start(n_ranks, folder, *cases, program="accelerate_program.py"):
     (path,) = write_atlas(folder, n_cells=N_CELLS)
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--standalone",
-         f"--nproc-per-node={n_ranks}", str(PROGRAM), str(path), str(folder), *cases],
+         f"--nproc-per-node={n_ranks}", HERE / program, path, folder, *cases],
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
@@ -51,3 +51,18 @@ def test_an_error_of_a_forked_worker_comes_on_rank_0(tmp_path):
     done = start(2, tmp_path, "forked workers")
     assert done.returncode != 0  # of rank 1, which waits for rank 0
     assert HINT in json.loads((tmp_path / "rank0.json").read_text())["forked workers"]["error"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_ranks", [2, 3])
+def test_a_trainer_of_transformers_reads_every_cell_in_each_epoch(tmp_path, n_ranks):
+    pytest.importorskip("transformers")
+    done = start(n_ranks, tmp_path, program="trainer_program.py")
+    assert done.returncode == 0, done.stderr
+    ranks = [json.loads((tmp_path / f"rank{r}.json").read_text()) for r in range(n_ranks)]
+    for epoch in range(2):
+        n = len(ranks[0]) // 2
+        batches = [batch for rank in ranks for batch in rank[epoch * n : (epoch + 1) * n]]
+        rows = [row for batch in batches for row in batch]
+        assert set(rows) == set(range(N_CELLS))
+        assert len(rows) - N_CELLS < n_ranks
