@@ -54,6 +54,11 @@ def rows(batch):
     return np.asarray(batch.index if hasattr(batch, "obs") else batch).tolist()
 
 
+def after_the_first(accelerator, cells):
+    batches = DataLoader(loader(cells, collate_fn=rows_of), batch_size=None)
+    return [rows(batch) for batch in accelerator.skip_first_batches(batches, 1)]
+
+
 def main():
     path, folder, *cases = sys.argv[1:]
     accelerator = Accelerator(cpu=True)
@@ -64,6 +69,7 @@ def main():
             found[case] = {"rows": [rows(batch) for batch in prepared]}
         except InvalidArgumentError as error:
             found[case] = {"error": str(error)}
+    found["skipped"] = {"rows": after_the_first(accelerator, cf.open(path))}
     name = f"rank{accelerator.process_index}.json"
     (pathlib.Path(folder) / name).write_text(json.dumps(found))
     accelerator.end_training()

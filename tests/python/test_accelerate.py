@@ -41,6 +41,8 @@ def test_every_cell_is_read_or_a_named_error(tmp_path, n_ranks):
         assert sorted(counts) == list(range(N_CELLS)), case
         # Ranks are filled up to equally many cells; Accelerate fills up whole batches.
         assert counts.total() - N_CELLS < n_ranks * (8 if case == "rank given" else 1), case
+    for rank in ranks:
+        assert rank["skipped"]["rows"] == rank["loader"]["rows"][1:]  # nothing splits these
     for case in REFUSED:
         for rank in ranks:
             assert HINT in rank[case]["error"], case

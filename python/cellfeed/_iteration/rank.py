@@ -88,9 +88,13 @@ class Ranks:
         accelerate = sys.modules.get("accelerate.data_loader")
         if accelerate is None or self.now()[1] == 1:
             return
+        splitters = (
+            accelerate.BatchSamplerShard, accelerate.DataLoaderDispatcher,
+            accelerate.DataLoaderShard, accelerate.IterableDatasetShard,
+        )  # fmt: skip
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            if frame.f_globals is vars(accelerate):
+            if isinstance(frame.f_locals.get("self"), splitters):
                 raise InvalidArgumentError(
                     "accelerator.prepare splits the batches of a DataLoader among the processes, "
                     "and these are the share of one process already, so that most samples would be "
