@@ -259,3 +259,18 @@ def test_gzip_of_lists_is_told_by_content(tmp_path):
     path = folder / "cell_metadata.csv"
     path.write_bytes(gzip.compress(path.read_bytes()))
     assert len(cf.open(folder).obs.df.columns) == len(cell_table(1).columns) - 1
+
+
+def test_a_square_matrix_under_another_name_is_not_read_from_old_rows(tmp_path):
+    x = np.arange(1, 10).reshape(3, 3)
+    folder = write_program(tmp_path / "kb", "kb_python", sp.csr_matrix(x))
+    before = cf.open(folder)
+    np.testing.assert_array_equal(before[:].x.toarray(), x)
+    fingerprint = before.fingerprint
+    for suffix, name in [
+        ("mtx", "matrix.mtx"), ("barcodes.txt", "barcodes.tsv"), ("genes.txt", "genes.tsv"),
+    ]:  # fmt: skip
+        (folder / f"cells_x_genes.{suffix}").rename(folder / name)
+    after = cf.open(folder, make_unique=True)
+    np.testing.assert_array_equal(after[:].x.toarray(), x.T)
+    assert after.fingerprint != fingerprint

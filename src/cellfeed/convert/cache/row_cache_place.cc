@@ -29,6 +29,14 @@ std::string folder_in(const std::string& dir, const std::string& file) {
                                      XXH3_64bits(file.data(), file.size()), kCacheSuffix);
 }
 
+[[noreturn]] void throw_no_folder(const std::string& why) {
+  throw_error(
+      ErrorKind::kIo, "",
+      "{}, and neither XDG_CACHE_HOME nor HOME names a folder for rows: name one (cache_dir= "
+      "of cellfeed.open, --cache-dir, or CELLFEED_CACHE in the environment)",
+      why);
+}
+
 io::OwnFolder make_at(const std::string& path) {
   const fs::path whole(path);
   io::make_directories(whole.parent_path().string());
@@ -43,9 +51,7 @@ std::string user_cache_dir() {
   if (named != nullptr && *named == '/') return fmt::format("{}/cellfeed", named);
   const char* const home = std::getenv("HOME");
   if (home != nullptr && *home == '/') return fmt::format("{}/.cache/cellfeed", home);
-  throw Error(ErrorKind::kIo,
-              "rows cannot be kept: neither XDG_CACHE_HOME nor HOME names a folder; name one: "
-              "cache_dir= of cellfeed.open, --cache-dir, or CELLFEED_CACHE in the environment");
+  return "";
 }
 
 std::optional<io::OwnFolder> CacheFolder::find() const {
@@ -65,7 +71,9 @@ io::OwnFolder CacheFolder::make() {
 }
 
 void CacheFolder::leave_to_others() {
-  std::string own = folder_in(user_cache_dir(), of_file);
+  const std::string dir = user_cache_dir();
+  if (dir.empty()) throw_no_folder(fmt::format("others may write to {}", path));
+  std::string own = folder_in(dir, of_file);
   io::warn_of_cache(
       fmt::format("{}: is not used: it is a link, belongs to another user, or others may write to "
                   "it; rows are kept in {}",
@@ -101,6 +109,7 @@ CacheFolder cache_folder(const std::string& file, std::string dir, const std::st
   if (path.filename().empty()) path = path.parent_path();
   const std::string whole = path.string();
   dir = chosen_cache_dir(std::move(dir));
+  if (dir.empty()) throw_no_folder(matrix_text);
   // Rows are mapped and locked.
   if (!io::is_local(dir))
     throw_error(ErrorKind::kInvalidArgument, dir,
@@ -120,8 +129,8 @@ CachePlace cache_place(const format::EntryStore& store, std::string dir) {
   CachePlace place;
   place.caches = cache_folder(store.info().path, std::move(dir),
                               fmt::format("'{}' is stored {}", layer, store.storage()));
-  const std::string& root = store.info().root;
-  place.key = cache_key(root.empty() ? layer : root + "/" + layer);
+  const std::string& choice = store.info().choice;
+  place.key = cache_key(choice.empty() ? layer : choice + "/" + layer);
   const std::string type = store.choice().feature_type;
   if (!type.empty()) place.key.append(1, '+').append(cache_key(type));
   return place;

@@ -40,7 +40,7 @@ struct CachePlace {
   std::string lock_name() const;
 };
 
-// XDG_CACHE_HOME/cellfeed, else ~/.cache/cellfeed. Throws kIo where the environment names neither.
+// XDG_CACHE_HOME/cellfeed, else ~/.cache/cellfeed; empty where the environment names neither.
 std::string user_cache_dir();
 // dir, or what CELLFEED_CACHE names where that is "", else user_cache_dir().
 std::string chosen_cache_dir(std::string dir);

@@ -122,6 +122,8 @@ void MtxStore::describe(const std::string& path) {
   info_.path = path;
   info_.format = std::string("mtx");
   info_.layer = choice_.layer;
+  // The same bytes under other names may be read the other way round.
+  if (header_.rows_are_cells) info_.choice = "cells x genes";
   info_.n_rows = header_.n_cells();
   info_.n_cols = features_->n_kept();
   info_.nnz = features_->columns().empty() || n_entries() == 0 ? n_entries() : -1;
@@ -157,7 +159,7 @@ std::shared_ptr<arrow::Table> MtxStore::read_obs(std::int64_t begin, std::int64_
 // Threads that ask at once find the same number.
 std::uint64_t MtxStore::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
-  return fingerprint_ = content_fingerprint(files(), choice_.feature_type);
+  return fingerprint_ = content_fingerprint(files(), choice_.feature_type + info_.choice);
 }
 
 }  // namespace
