@@ -234,7 +234,14 @@ def test_folders_that_hold_nothing_of_ours(tmp_path, monkeypatch):
     assert "local disk" in run("cache", "list", "s3://bucket/cache", code=1).stderr
     monkeypatch.delenv("CELLFEED_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert f"{tmp_path}/cellfeed: is no folder" in run("cache", "list", code=1).stderr
+    assert ask("list") == {"path": f"{tmp_path}/cellfeed", "bytes": 0, "entries": []}
+    assert ask("clear")["entries"] == []
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME", raising=False)
+    assert "no folder: name one" in run("cache", "list", code=1).stderr
+    path = write(tmp_path / "csc.h5ad", 8, "csc")
+    assert cf.info(path)["row_cache"] == ""
+    path.unlink()
     monkeypatch.setenv("CELLFEED_CACHE", str(tmp_path))
     assert ask("list")["path"] == str(tmp_path)
     assert "cellfeed cache --help" in run("cache", code=2).stderr

@@ -44,6 +44,9 @@ struct CacheEntry {
 
 std::string folder_of(const CacheVerbArguments& arguments) {
   const std::string dir = convert::chosen_cache_dir(arguments.dir);
+  if (dir.empty()) throw_invalid("no folder: name one, as cache_dir did, or set CELLFEED_CACHE");
+  // Nobody kept anything in the default folder yet.
+  if (arguments.dir.empty() && !io::exists(dir)) return dir;
   if (!io::is_local(dir))
     throw_error(ErrorKind::kInvalidArgument, dir, "caches are in folders of a local disk");
   if (!io::is_directory(dir))
@@ -55,6 +58,7 @@ std::string folder_of(const CacheVerbArguments& arguments) {
 // Those used longest ago first.
 std::vector<CacheEntry> entries_of(const std::string& dir) {
   std::vector<CacheEntry> entries;
+  if (!io::exists(dir)) return entries;
   const io::Directory directory(dir);
   for (cloud::KeptCopy& copy : cloud::kept_copies(directory)) {
     CacheEntry entry{.kept = {},
@@ -167,7 +171,7 @@ int clear_cache(const Session& session, const CacheVerbArguments& arguments) {
     left -= entry.bytes;
     removed.push_back(entry);
   }
-  if (!arguments.is_dry) cloud::remove_unfinished(io::Directory(dir));
+  if (!arguments.is_dry && io::exists(dir)) cloud::remove_unfinished(io::Directory(dir));
   if (session.json) {
     nlohmann::ordered_json json = json_of(dir, removed);
     json["removed"] = !arguments.is_dry;

@@ -318,7 +318,8 @@ std::string description_text(const PathDescription& d) {
     text += fmt::format(
         "rows          stored {}; cellfeed.open writes them once, as packed shards\n"
         "row cache     {} ({})\n",
-        d.storage, d.row_cache, d.has_cached_rows ? "ready" : "not there yet");
+        d.storage, d.row_cache.empty() ? "no folder for caches" : d.row_cache,
+        d.has_cached_rows ? "ready" : "not there yet");
   if (d.n_shards > 0) {
     text += fmt::format("shards        {} of up to {} cells\n", d.n_shards, d.shard_size);
     text += fmt::format("gene order    {}\n", d.gene_order);

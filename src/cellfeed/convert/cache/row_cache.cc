@@ -283,11 +283,12 @@ void require_own_files(const CachePlace& place, const io::Directory& caches) {
 }  // namespace
 
 std::string RowCache::directory_of(const EntryStore& store) const {
-  return cache_place(store, options_.dir).rows();
+  return chosen_cache_dir(options_.dir).empty() ? "" : cache_place(store, options_.dir).rows();
 }
 
 bool RowCache::has_rows(const EntryStore& store) const {
   if (is_empty(store)) return true;
+  if (chosen_cache_dir(options_.dir).empty()) return false;
   const CachePlace place = cache_place(store, options_.dir);
   const auto caches = place.caches.find();
   return caches && caches->is_believable(place.caches.user) && is_fitting(store, place, *caches);

@@ -35,7 +35,7 @@ class RowCache {
  public:
   explicit RowCache(RowCacheOptions options) : options_(std::move(options)) {}
 
-  // Where the rows are or will be.
+  // Where the rows are or will be; empty where no folder is named for them.
   std::string directory_of(const format::EntryStore& store) const;
   // True where they are there, and of the files as they are now.
   bool has_rows(const format::EntryStore& store) const;
