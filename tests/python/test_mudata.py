@@ -211,3 +211,33 @@ def test_tables_of_obsm(tmp_path, suffix):
     cf.convert_to_shards(path, tmp_path / "shards", obsm="t")
     with pytest.raises(InvalidArgumentError, match="columns of 'obsm/t' have other names"):
         cf.append_to_shards(renamed, tmp_path / "shards")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (lambda t: t.assign(b=2**53 + 1), cf.errors.PrecisionError, "'b' does not fit float64"),
+        (lambda t: t[[]], UnsupportedError, "'obsm/t' is a table without columns"),
+        (lambda t: t.set_axis(["x", "x"], axis=1), InvalidArgumentError, "several columns 'x'"),
+        (lambda t: t.assign(b="x"), UnsupportedError, "column 'b' of 'obsm/t' holds no numbers"),
+    ],
+)
+def test_tables_of_obsm_in_memory_are_refused_as_those_of_files(change, error, text):
+    adata = RNA.copy()
+    table = pd.DataFrame({"b": np.arange(N), "a": np.linspace(0, 1, N)}, index=adata.obs_names)
+    adata.obsm["t"] = table
+    found = cf.open(adata, obsm="t").read([5, 0], dtype="float64").obsm["t"]
+    np.testing.assert_array_equal(found, table.iloc[[5, 0]])
+    adata.obsm["t"] = change(table)
+    with pytest.raises(error, match=text):
+        cf.open(adata, obsm="t")
+
+
+def test_a_table_of_obsm_of_other_cells_is_refused(tmp_path):
+    adata = RNA.copy()
+    adata.obsm["t"] = pd.DataFrame({"a": np.arange(float(N))}, index=adata.obs_names)
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    with h5py.File(tmp_path / "a.h5ad", "r+") as file:
+        file["obsm/t/_index"][:] = file["obsm/t/_index"][:][::-1]
+    with pytest.raises(cf.errors.CorruptDataError, match="'obsm/t' has another index than obs"):
+        cf.open(tmp_path / "a.h5ad", obsm="t")

@@ -18,6 +18,7 @@ from ..errors import (
     InvalidArgumentError,
     InvalidTypeError,
     NoSuchKeyError,
+    PrecisionError,
     UnsupportedError,
 )
 from .matrices import layer_path
@@ -258,7 +259,22 @@ def _numbers_of(frame: pd.DataFrame, path: str) -> np.ndarray:
                 f"column {column!r} of {path!r} holds no numbers ({dtype}), and only a table of "
                 "numbers is read as a matrix: move the column to obs, or drop it"
             )
+    if frame.shape[1] == 0:
+        raise UnsupportedError(f"{path!r} is a table without columns")
+    names = frame.columns.astype(str)
+    if names.has_duplicates:
+        raise InvalidArgumentError(
+            f"{path!r} has several columns {names[names.duplicated()][0]!r}: rename them"
+        )
     values: np.ndarray = frame.to_numpy(np.result_type(*frame.dtypes))
+    for number, (column, dtype) in enumerate(frame.dtypes.items()):
+        with np.errstate(all="ignore"):
+            back = values[:, number].astype(dtype)
+        if dtype.kind in "iu" and (back != frame.iloc[:, number].to_numpy()).any():
+            raise PrecisionError(
+                f"the columns of {path!r} have different types, and a value of {column!r} does not "
+                f"fit {values.dtype}, which holds the others"
+            )
     return values
 
 

@@ -1,5 +1,7 @@
 #include "cellfeed/format/anndata/frame_matrix.h"
 
+#include <arrow/api.h>
+
 #include <algorithm>
 
 #include "cellfeed/base/error.h"
@@ -49,7 +51,25 @@ FrameMatrix::FrameMatrix(const StoredTree& file, const std::string& path)
       frame_(file, path, std::nullopt),
       columns_(open_columns()),
       dtype_(common_dtype()),
-      decoder_(file.path(), path, n_cols(), dtype_) {}
+      decoder_(file.path(), path, n_cols(), dtype_) {
+  require_index_of_obs();
+}
+
+void FrameMatrix::require_index_of_obs() const {
+  constexpr std::int64_t kRowsAtOnce = 1 << 16;
+  const Dataframe obs(file_, "obs", std::nullopt);
+  if (obs.n_rows() != n_rows())
+    throw_error(ErrorKind::kCorruptData, file_.path(), "'{}' has {} rows, and obs {}",
+                frame_.name(), n_rows(), obs.n_rows());
+  for (std::int64_t begin = 0; begin < n_rows(); begin += kRowsAtOnce) {
+    const std::int64_t end = std::min(begin + kRowsAtOnce, n_rows());
+    if (!frame_.read_index(begin, end)->Equals(*obs.read_index(begin, end)))
+      throw_error(ErrorKind::kCorruptData, file_.path(),
+                  "'{}' has another index than obs, within rows {} to {}: its rows may be those of "
+                  "other cells",
+                  frame_.name(), begin, end - 1);
+  }
+}
 
 std::vector<std::unique_ptr<const StoredArray>> FrameMatrix::open_columns() const {
   const std::vector<std::string>& names = frame_.columns();

@@ -20,7 +20,8 @@ bool is_frame(const StoredNode& node);
 
 class FrameMatrix final : public RowMatrix {
  public:
-  // Throws kUnsupported, which names the column, for one that holds no numbers.
+  // Throws kUnsupported, which names the column, for one that holds no numbers, and kCorruptData
+  // where its index is not that of obs.
   FrameMatrix(const StoredTree& file, const std::string& path);
 
   const StoredTree& file() const { return file_; }
@@ -44,6 +45,7 @@ class FrameMatrix final : public RowMatrix {
   [[noreturn]] void throw_misfit(std::size_t c, std::int64_t row, const std::string& value) const;
 
  private:
+  void require_index_of_obs() const;
   std::vector<std::unique_ptr<const StoredArray>> open_columns() const;
   DType common_dtype() const;
 
