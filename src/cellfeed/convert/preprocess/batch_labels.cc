@@ -27,7 +27,7 @@ BatchLabels::BatchLabels(const Sources& sources, const std::string& key) : key_(
   std::map<std::string, std::int64_t> places;
   for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
     const format::RowStore& store = sources.store(s);
-    sources_.push_back({store.obs_column(key), {}, store.info().path});
+    sources_.push_back({store.obs_column(key), {}, store.info().path, &store});
     const matrix::FixedColumn& column = sources_.back().column;
     if (!column.is_categorical)
       throw Error(ErrorKind::kInvalidArgument,
@@ -50,10 +50,12 @@ std::int64_t BatchLabels::of(std::int64_t source, std::int64_t row) const {
   if (sources_.empty()) return 0;
   const OfSource& of = sources_[source];
   const std::int64_t code = code_at(of.column, row);
-  if (code < 0 || code >= std::ssize(of.batch_of_code))
+  if (code < 0 || code >= std::ssize(of.batch_of_code)) {
+    const auto in_file = of.store->source_rows(std::vector<std::int64_t>{row});
     throw_error(ErrorKind::kInvalidArgument, of.path,
                 "cell {} has no '{}', and belongs to no batch; fill it in, or leave the cell out",
-                row, key_);
+                in_file.empty() ? row : in_file.front(), key_);
+  }
   return of.batch_of_code[code];
 }
 

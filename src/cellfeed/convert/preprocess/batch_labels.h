@@ -28,6 +28,7 @@ class BatchLabels {
     matrix::FixedColumn column;
     std::vector<std::int64_t> batch_of_code;
     std::string path;
+    const format::RowStore* store;
   };
   std::vector<OfSource> sources_;
 };
