@@ -131,7 +131,7 @@ def test_the_header_may_be_in_any_case_and_real_values_anything(tmp_path):
         ({"barcodes": "x" * 70_000 + "\ny\n"}, "line 1 has more than 65536 bytes"),
         ({"features": GENES[:-2]}, None),
         ({"features": "a\tA\tG\nb\tB\nc\tC\tG\n"}, "line 2 has 2 columns, and the first"),
-        ({"features": 'a\t"A\tG\nb\tB\tG\nc\tC\tG\n'}, "quote is not closed in line 1"),
+        ({"features": 'a\t"A\tG\nb\tB\tG\nc\tC\tG\n'}, "line 1: a quote is not closed"),
         ({"features": "h\th\th\n" + GENES, "barcodes": CELLS}, "is the first line a heading"),
         ({"features": CELLS}, r"each of the 3 rows of the matrix \(features\), and has 2$"),
     ],

@@ -194,7 +194,7 @@ DAMAGE = {
         "parse",
         "cell_metadata.csv",
         lambda text: text.replace("hg38", '"hg38', 1),
-        "a quote is not closed in line",
+        "a quote is not closed",
     ),
     "names of other genes": (
         "kb with names",

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cellfeed/series/csv_text.h"
+#include "cellfeed/base/csv_text.h"
 #include "cellfeed/series/record_kernels.h"
 
 namespace cellfeed::series {

@@ -65,9 +65,9 @@ class Build {
 
 void Build::find_features() {
   const std::string& path = inputs_.files()[0];
-  const std::int64_t budget = decode_bytes(work_);
-  columns_.features = numeric_features(path, columns_, options_.numeric, budget, result_.warnings);
-  const std::vector<std::string> names = numbers_in_texts(path, columns_, budget);
+  const auto table = open_table(path, decode_bytes(work_), columns_.numbers);
+  columns_.features = numeric_features(*table, columns_, options_.numeric, result_.warnings);
+  const std::vector<std::string> names = numbers_in_texts(*table, columns_);
   if (names.empty()) return;
   result_.left_out = fmt::format(
       "columns of text that hold numbers are left out: '{}'; name those to store as numeric, or "

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/base/csv_text.h"
 #include "cellfeed/base/error.h"
-#include "cellfeed/series/csv_text.h"
 
 namespace cellfeed::series {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "cellfeed/base/ascii_case.h"
+#include "cellfeed/base/csv_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/sequential_reader.h"
-#include "cellfeed/series/csv_text.h"
 #include "cellfeed/series/table.h"
 
 namespace cellfeed::series {

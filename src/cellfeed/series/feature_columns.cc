@@ -4,13 +4,13 @@
 #include <span>
 #include <string_view>
 
+#include "cellfeed/base/csv_text.h"
 #include "cellfeed/base/error.h"
-#include "cellfeed/series/csv_text.h"
 
 namespace cellfeed::series {
 namespace {
 
-// Texts of a column by which they are told to be numbers.
+// Texts of a column that are looked at to find whether they are numbers.
 constexpr std::int64_t kTextsLookedAt = 1000;
 
 bool is_named_in(const std::vector<std::string>& names, const std::string& name) {
@@ -48,47 +48,45 @@ std::vector<std::string> numeric_columns(const Table& table, const RowColumns& c
   return names;
 }
 
-std::vector<std::string> numeric_features(const std::string& path, const RowColumns& columns,
+std::vector<std::string> numeric_features(const Table& table, const RowColumns& columns,
                                           const std::vector<std::string>& texts,
-                                          std::int64_t budget, std::vector<std::string>& doubts) {
-  const auto table = open_table(path, budget, columns.numbers);
+                                          std::vector<std::string>& doubts) {
   const std::vector<std::string> others = other_columns(columns);
-  for (const TableColumn& column : table->columns())
+  for (const TableColumn& column : table.columns())
     if (!column.doubt.empty() && !is_named_in(others, column.name))
       doubts.push_back(
           fmt::format("{}: the column '{}' is no feature, because {}; name it in features where it "
                       "is one",
-                      path, column.name, column.doubt));
+                      table.path(), column.name, column.doubt));
   for (const std::string& name : texts) {
     if (is_named_in(others, name))
       throw_invalid("the column '{}' is no feature, so that numeric cannot name it", name);
-    static_cast<void>(table->column_of(name, "numeric"));
+    static_cast<void>(table.column_of(name, "numeric"));
   }
-  std::vector<std::string> names = numeric_columns(*table, columns, texts);
+  std::vector<std::string> names = numeric_columns(table, columns, texts);
   if (names.empty())
     throw Error(ErrorKind::kInvalidArgument,
-                "has no numeric column but those of time and entity; name the features", path);
+                "has no numeric column but those of time and entity; name the features",
+                table.path());
   return names;
 }
 
-std::vector<std::string> numbers_in_texts(const std::string& path, const RowColumns& columns,
-                                          std::int64_t budget) {
-  const auto table = open_table(path, budget, columns.numbers);
+std::vector<std::string> numbers_in_texts(Table& table, const RowColumns& columns) {
   std::vector<std::string> others = other_columns(columns);
   others.insert(others.end(), columns.features.begin(), columns.features.end());
   std::vector<int> chosen;
-  for (int c = 0; c < std::ssize(table->columns()); ++c)
-    if (const TableColumn& column = table->columns()[static_cast<std::size_t>(c)];
+  for (int c = 0; c < std::ssize(table.columns()); ++c)
+    if (const TableColumn& column = table.columns()[static_cast<std::size_t>(c)];
         column.is_text && !is_named_in(others, column.name))
       chosen.push_back(c);
   if (chosen.empty()) return {};
-  table->choose(chosen);
+  table.choose(chosen);
   std::vector<std::string> names;
-  if (table->next(kTextsLookedAt) == 0) return names;
+  if (table.next(kTextsLookedAt) == 0) return names;
   std::vector<std::string_view> texts;
   for (const int c : chosen) {
-    table->texts(c, texts);
-    if (are_numbers(texts)) names.push_back(table->columns()[static_cast<std::size_t>(c)].name);
+    table.texts(c, texts);
+    if (are_numbers(texts)) names.push_back(table.columns()[static_cast<std::size_t>(c)].name);
   }
   return names;
 }

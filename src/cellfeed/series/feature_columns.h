@@ -1,4 +1,4 @@
-// Which columns of a file are features where none are named. Pure but for reading the file.
+// Which columns of a file are features where none are named. Pure but for reading rows.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,13 @@ namespace cellfeed::series {
 // values and the mask.
 std::vector<std::string> numeric_columns(const Table& table, const RowColumns& columns,
                                          const std::vector<std::string>& texts = {});
-// The same of a file. Throws kNoSuchKey for texts that it lacks, and kInvalidArgument for those
+// The same, checked. Throws kNoSuchKey for texts that it lacks, and kInvalidArgument for those
 // that cannot be features, and where there are none. doubts: what to say of columns that are none,
 // though most of their texts are numbers.
-std::vector<std::string> numeric_features(const std::string& path, const RowColumns& columns,
+std::vector<std::string> numeric_features(const Table& table, const RowColumns& columns,
                                           const std::vector<std::string>& texts,
-                                          std::int64_t budget, std::vector<std::string>& doubts);
-// The columns of texts whose first values are numbers, and that are nothing else.
-std::vector<std::string> numbers_in_texts(const std::string& path, const RowColumns& columns,
-                                          std::int64_t budget);
+                                          std::vector<std::string>& doubts);
+// The columns of texts whose first values are numbers, and that are nothing else. Reads rows.
+std::vector<std::string> numbers_in_texts(Table& table, const RowColumns& columns);
 
 }  // namespace cellfeed::series

@@ -13,7 +13,7 @@
 namespace cellfeed::series {
 
 inline constexpr const char* kPlanName = "plan.txt";
-// Of the rows of one part of the inputs.
+// The file with the rows of one part of the inputs.
 std::string part_name(std::size_t part);
 
 class KeptFolder {

@@ -11,9 +11,9 @@
 #include <regex>
 
 #include "cellfeed/base/ascii_case.h"
+#include "cellfeed/base/csv_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/column_values.h"
-#include "cellfeed/series/csv_text.h"
 #include "cellfeed/series/feature_columns.h"
 #include "cellfeed/series/record_kernels.h"
 

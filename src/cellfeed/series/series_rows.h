@@ -51,7 +51,7 @@ class SeriesRows {
   std::int64_t row_bytes() const;
   // Values of rows of the directory.
   RowBytes values(std::span<const Extent> rows) const { return {*values_, row_bytes(), rows}; }
-  // Of one of them, as they are stored.
+  // The values of one row, as they are stored.
   std::vector<double> stored_values(std::int64_t row) const;
   // Throws kIo where the files were written to or shortened, or the disk failed, after they were
   // opened. Rows that are appended leave those that were opened as they are, and do not count.
@@ -83,7 +83,7 @@ class SeriesRows {
   // Calls fn(row, step) for the rows of an entity in [begin, end) that have one before them there.
   void each_step(std::int64_t entity, std::int64_t begin, std::int64_t end,
                  const std::function<void(std::int64_t, std::uint64_t)>& fn) const;
-  // Of each of these rows, the step from the row before it. REQUIRES: none is 0.
+  // The step to each of these rows from the row before it. REQUIRES: none is 0.
   std::vector<std::uint64_t> steps_before(std::int64_t entity,
                                           std::span<const std::int64_t> rows) const;
   // Rows of the entities given that are before a time.

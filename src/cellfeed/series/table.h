@@ -12,8 +12,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "cellfeed/base/csv_text.h"
 #include "cellfeed/io/byte_source.h"
-#include "cellfeed/series/csv_text.h"
 #include "cellfeed/series/timestamp.h"
 
 namespace cellfeed::series {
@@ -25,7 +25,7 @@ struct TableColumn {
   bool is_flag = false;     // true or false by the file's types
   bool is_text = false;     // texts or bytes by the file's types
   bool has_digits = false;  // numbers, some of which may be whole: texts() has their digits
-  // Of texts most of which are numbers: where the first is that is none.
+  // Where the first text that is no number is, if most of them are numbers.
   std::string doubt{};
 };
 

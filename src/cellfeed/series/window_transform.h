@@ -10,7 +10,7 @@ namespace cellfeed::series {
 
 enum class WindowStep : std::uint8_t {
   kNone,
-  // Of each value and the last one before it that is not missing:
+  // From a value and the last one before it that is not missing:
   kDifferences,  // v - before
   kLogReturns,   // log(v / before) of values as they were read
 };

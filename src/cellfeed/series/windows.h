@@ -55,7 +55,7 @@ class SeriesWindows {
   std::int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
   // Entities that are too short for any window.
   std::int64_t n_short() const { return n_short_; }
-  // Of each entity of the options: where its windows end.
+  // Where the windows of each entity of the options end.
   std::span<const std::int64_t> ends() const { return ends_; }
   // Gaps among the rows that no window crosses.
   std::int64_t n_gaps() const { return n_gaps_; }
@@ -121,8 +121,8 @@ class SeriesWindows {
   std::optional<Scaler> scaler_;            // where there are transforms
   const io::ByteSource* direct_ = nullptr;  // where values are read past the system's cache
   bool has_all_features_ = false, has_all_targets_ = false, has_all_future_ = false;
-  // Of rows of one entity without a gap: the end of their windows, the first row of the first one,
-  // and whose they are.
+  // For each run of rows of one entity without a gap: the end of its windows, the first row of the
+  // first one, and its entity.
   std::vector<std::int64_t> ends_, first_rows_, piece_entities_;
   std::int64_t n_short_ = 0, n_gaps_ = 0;
 };

@@ -30,18 +30,17 @@ MtxCells::MtxCells(SourcePtr source, bool has_headings, std::int64_t most)
     : source_(std::move(source)), has_headings_(has_headings) {
   if (!has_headings) add_names({"barcode"});
   std::vector<SeenTexts> seen(names_.size());
-  length_ =
-      visit_lines(source_, has_headings ? "cells" : "barcodes", most + (has_headings ? 1 : 0),
-                  [&](std::int64_t line, std::string_view text) {
-                    Fields fields = fields_of(line, text);
-                    if (names_.empty()) {
-                      add_names(std::move(fields));
-                      seen.resize(names_.size());
-                      return;
-                    }
-                    require_columns(source_->path(), line, fields.size(), names_.size(), text);
-                    for (std::size_t i = 1; i < fields.size(); ++i) seen[i].see(fields[i]);
-                  });
+  CsvFields split;
+  length_ = visit_lines(source_, has_headings ? "cells" : "barcodes", most + (has_headings ? 1 : 0),
+                        [&](std::int64_t line, std::string_view text) {
+                          if (names_.empty()) {
+                            add_names(split_line(source_->path(), line, text, ',', split));
+                            seen.resize(names_.size());
+                            return;
+                          }
+                          const Fields& fields = fields_of(line, text, split);
+                          for (std::size_t i = 1; i < names_.size(); ++i) seen[i].see(fields[i]);
+                        });
   if (has_headings) {
     if (names_.empty()) add_names({"cell"});
     leave_headings_out(length_);
@@ -50,9 +49,9 @@ MtxCells::MtxCells(SourcePtr source, bool has_headings, std::int64_t most)
   for (std::size_t i = 1; i < seen.size(); ++i) types_[i] = seen[i].type();
 }
 
-void MtxCells::add_names(Fields headings) {
-  headings[0] = "_index";
-  for (std::string& name : headings) {
+void MtxCells::add_names(const Fields& headings) {
+  for (const std::string_view heading : headings) {
+    std::string name(names_.empty() ? "_index" : heading);
     if (name.empty() || std::ranges::find(names_, name) != names_.end())
       throw_error(ErrorKind::kCorruptData, source_->path(),
                   "column {} needs a heading of its own, and has '{}'", names_.size() + 1, name);
@@ -60,9 +59,11 @@ void MtxCells::add_names(Fields headings) {
   }
 }
 
-MtxCells::Fields MtxCells::fields_of(std::int64_t line, std::string_view text) const {
-  return has_headings_ ? split_line(source_->path(), line, text, ',')
-                       : split_line(source_->path(), line, text, '\t', 1);
+const MtxCells::Fields& MtxCells::fields_of(std::int64_t line, std::string_view text,
+                                            CsvFields& split) const {
+  const Fields& fields = split_line(source_->path(), line, text, has_headings_ ? ',' : '\t', split);
+  if (has_headings_) require_columns(source_->path(), line, fields.size(), names_.size(), text);
+  return fields;
 }
 
 std::shared_ptr<arrow::Schema> MtxCells::schema() const {
@@ -156,13 +157,13 @@ MtxCells::Block MtxCells::read_block() const {
     check_arrow(
         arrow::MakeBuilder(arrow::default_memory_pool(), arrow_type(types_[c]), &builders[c]));
   std::int64_t n_bytes = 0;
+  CsvFields split;
   for (std::int64_t i = 0; i < n; ++i) {
     const std::string_view text = next_line(first + i);
-    const Fields fields = fields_of(reader_->number(), text);
-    require_columns(source_->path(), reader_->number(), fields.size(), names_.size(), text);
+    const Fields& fields = fields_of(reader_->number(), text, split);
     require_room(source_->path(), n_bytes += std::ssize(text), first + i);
     check_arrow(static_cast<arrow::StringBuilder&>(*builders[0]).Append(fields[0]));
-    for (std::size_t c = 1; c < fields.size(); ++c)
+    for (std::size_t c = 1; c < names_.size(); ++c)
       if (!append_text(types_[c], fields[c], *builders[c]))
         throw_error(ErrorKind::kCorruptData, source_->path(),
                     "the file was written to since it was opened: line {}", reader_->number());

@@ -31,7 +31,7 @@ class MtxCells {
   MtxCells(SourcePtr source, bool has_headings, std::int64_t most);
 
   const ListLength& length() const { return length_; }
-  // Of columns, the first "_index".
+  // Names of the columns, "_index" first.
   const std::vector<std::string>& names() const { return names_; }
   // Cells [begin, end), with all columns. Blocks that are asked for in ascending order are read
   // once; an earlier one begins the file anew. Throws kCorruptData naming the line, also where the
@@ -43,10 +43,11 @@ class MtxCells {
 
  private:
   using Block = std::shared_ptr<arrow::RecordBatch>;
-  using Fields = std::vector<std::string>;
+  using Fields = std::vector<std::string_view>;
 
-  void add_names(Fields headings);
-  Fields fields_of(std::int64_t line, std::string_view text) const;
+  void add_names(const Fields& headings);
+  // Without headings only the first is of use. Lifetime: as of split_line.
+  const Fields& fields_of(std::int64_t line, std::string_view text, CsvFields& split) const;
   std::shared_ptr<arrow::Schema> schema() const;
   arrow::ArrayVector read_columns(const std::vector<int>& columns, std::int64_t begin,
                                   std::int64_t end) const;

@@ -19,29 +19,6 @@ void require_room(const std::string& path, std::int64_t line, std::string_view t
     throw_error(ErrorKind::kUnsupported, path, "holds more than 1 GiB of names, in line {}", line);
 }
 
-std::string unquoted(const std::string& path, std::int64_t line, std::string_view field) {
-  if (!field.starts_with('"')) return std::string(field);
-  if (field.size() < 2 || !field.ends_with('"'))
-    throw_error(ErrorKind::kCorruptData, path, "a quote is not closed in line {}: '{}'", line,
-                excerpt(field));
-  std::string text;
-  for (std::size_t i = 1; i + 1 < field.size(); ++i) {
-    text.push_back(field[i]);
-    if (field[i] == '"' && field[i + 1] == '"' && i + 2 < field.size()) ++i;
-  }
-  return text;
-}
-
-// Where the first field ends.
-std::size_t field_end(std::string_view text, char separator) {
-  std::size_t from = 0;
-  if (text.starts_with('"'))
-    for (from = text.find('"', 1);
-         from != std::string_view::npos && from + 1 < text.size() && text[from + 1] == '"';)
-      from = text.find('"', from + 2);
-  return from == std::string_view::npos ? from : text.find(separator, from);
-}
-
 std::size_t place_of(const std::string& path, const std::vector<std::string>& headings,
                      const char* name) {
   const auto at = std::ranges::find(headings, name);
@@ -92,15 +69,12 @@ void leave_headings_out(ListLength& length) {
   length.first.clear();
 }
 
-std::vector<std::string> split_line(const std::string& path, std::int64_t line,
-                                    std::string_view text, char separator, std::size_t most) {
-  std::vector<std::string> fields;
-  for (;;) {
-    const std::size_t end = field_end(text, separator);
-    fields.push_back(unquoted(path, line, text.substr(0, end)));
-    if (end == std::string_view::npos || fields.size() == most) return fields;
-    text.remove_prefix(end + 1);
-  }
+const std::vector<std::string_view>& split_line(const std::string& path, std::int64_t line,
+                                                std::string_view text, char separator,
+                                                CsvFields& fields) {
+  if (const std::string_view wrong = fields.split(text, separator); !wrong.empty())
+    throw_error(ErrorKind::kCorruptData, path, "line {}: {}: '{}'", line, wrong, excerpt(text));
+  return fields.fields();
 }
 
 void require_columns(const std::string& path, std::int64_t line, std::size_t n, std::size_t wanted,
@@ -113,31 +87,33 @@ void require_columns(const std::string& path, std::int64_t line, std::size_t n, 
 
 GeneList read_features(const SourcePtr& source, bool has_types, std::int64_t most) {
   GeneList list;
+  CsvFields split;
   std::size_t n_cols = 0;
   std::int64_t bytes = 0;
   list.length =
       visit_lines(source, "features", most, [&](std::int64_t line, std::string_view text) {
-        auto fields = split_line(source->path(), line, text, '\t');
+        const auto& fields = split_line(source->path(), line, text, '\t', split);
         if (n_cols == 0) n_cols = fields.size();
         require_columns(source->path(), line, fields.size(), n_cols, text);
         require_room(source->path(), line, text, bytes);
-        list.names.push_back(std::move(fields[n_cols > 1 ? 1 : 0]));
-        if (n_cols > 1) list.ids.push_back(std::move(fields[0]));
-        if (has_types && n_cols > 2) list.types.push_back(std::move(fields[2]));
+        list.names.emplace_back(fields[n_cols > 1 ? 1 : 0]);
+        if (n_cols > 1) list.ids.emplace_back(fields[0]);
+        if (has_types && n_cols > 2) list.types.emplace_back(fields[2]);
       });
   return list;
 }
 
 GeneList read_gene_table(const SourcePtr& source, std::int64_t most) {
   GeneList list;
+  CsvFields split;
   std::vector<std::string> headings;
   std::size_t id = 0, name = 0, genome = 0;
   std::int64_t bytes = 0;
   list.length =
       visit_lines(source, "genes", most + 1, [&](std::int64_t line, std::string_view text) {
-        auto fields = split_line(source->path(), line, text, ',');
+        const auto& fields = split_line(source->path(), line, text, ',', split);
         if (headings.empty()) {
-          headings = std::move(fields);
+          headings.assign(fields.begin(), fields.end());
           id = place_of(source->path(), headings, "gene_id");
           name = place_of(source->path(), headings, "gene_name");
           genome = place_of(source->path(), headings, "genome");
@@ -145,9 +121,9 @@ GeneList read_gene_table(const SourcePtr& source, std::int64_t most) {
         }
         require_columns(source->path(), line, fields.size(), headings.size(), text);
         require_room(source->path(), line, text, bytes);
-        list.names.push_back(fields[fields[name].empty() ? id : name]);
-        list.ids.push_back(std::move(fields[id]));
-        list.genomes.push_back(std::move(fields[genome]));
+        list.names.emplace_back(fields[fields[name].empty() ? id : name]);
+        list.ids.emplace_back(fields[id]);
+        list.genomes.emplace_back(fields[genome]);
       });
   leave_headings_out(list.length);
   return list;

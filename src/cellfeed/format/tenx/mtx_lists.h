@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cellfeed/base/csv_text.h"
 #include "cellfeed/format/tenx/mtx_text.h"
 #include "cellfeed/io/byte_source.h"
 
@@ -50,11 +50,10 @@ ListLength visit_lines(const SourcePtr& source, const char* what, std::int64_t m
                        const std::function<void(std::int64_t line, std::string_view text)>& visit);
 // For a list whose first line was counted, and has headings.
 void leave_headings_out(ListLength& length);
-// Its first `most` fields, between separators outside of quotes, without the quotes that
-// spreadsheets and R put around. Throws kCorruptData naming the line.
-std::vector<std::string> split_line(const std::string& path, std::int64_t line,
-                                    std::string_view text, char separator,
-                                    std::size_t most = std::numeric_limits<std::size_t>::max());
+// Its fields, which are views of the line and of `fields`. Throws kCorruptData naming the line.
+const std::vector<std::string_view>& split_line(const std::string& path, std::int64_t line,
+                                                std::string_view text, char separator,
+                                                CsvFields& fields);
 void require_columns(const std::string& path, std::int64_t line, std::size_t n, std::size_t wanted,
                      std::string_view text);
 

@@ -2,58 +2,29 @@
 
 #include <arrow/api.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string_view>
-#include <system_error>
 
+#include "cellfeed/base/csv_text.h"
 #include "cellfeed/format/column_values.h"
 
 namespace cellfeed::format::tenx {
 namespace {
 
-// Those of pandas.read_csv.
-constexpr std::string_view kMissing[] = {
-    "",     "#N/A", "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-    "<NA>", "N/A",  "NA",       "NULL", "NaN",     "None",     "n/a",  "nan",  "null"};
-
+// Blank text is none to pandas.read_csv.
 bool is_missing(std::string_view text) {
-  return std::ranges::find(kMissing, text) != std::end(kMissing);
+  return text.empty() || (text.front() != ' ' && text.front() != '\t' && is_missing_text(text));
 }
 
-template <typename Number>
-std::errc parse(std::string_view text, Number& number) {
-  const std::size_t begin = text.find_first_not_of(' ');
-  if (begin == std::string_view::npos) return std::errc::invalid_argument;
-  text = text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return stop == text.data() + text.size() ? error : std::errc::invalid_argument;
-}
-
-std::optional<std::int64_t> integer_of(std::string_view text) {
-  std::int64_t number = 0;
-  if (parse(text, number) != std::errc()) return std::nullopt;
-  return number;
-}
-
+// Digits that overflow, and whole numbers that neither int64 nor double holds, stay texts.
 std::optional<double> real_of(std::string_view text) {
-  double number = 0;
-  std::int64_t whole = 0;
-  if (parse(text, number) != std::errc() || std::isnan(number) ||
-      parse(text, whole) == std::errc::result_out_of_range)
+  const auto number = parse_number(text);
+  if (!number || std::isnan(*number)) return std::nullopt;
+  if (std::isinf(*number) && text.find_first_of("0123456789") != std::string_view::npos)
     return std::nullopt;
-  return number;
-}
-
-std::optional<bool> boolean_of(std::string_view text) {
-  if (text == "True" || text == "TRUE" || text == "true") return true;
-  if (text == "False" || text == "FALSE" || text == "false") return false;
-  return std::nullopt;
+  return parse_integer(text) || !is_rounded(*number, text) ? number : std::nullopt;
 }
 
 template <typename Builder, typename Value>
@@ -70,9 +41,9 @@ void SeenTexts::see(std::string_view text) {
     return;
   }
   has_values_ = true;
-  is_integer_ = is_integer_ && integer_of(text);
+  is_integer_ = is_integer_ && parse_integer(text);
   is_real_ = is_real_ && real_of(text);
-  is_boolean_ = is_boolean_ && boolean_of(text);
+  is_boolean_ = is_boolean_ && parse_flag(text);
 }
 
 TextType SeenTexts::type() const {
@@ -104,12 +75,12 @@ bool append_text(TextType type, std::string_view text, arrow::ArrayBuilder& buil
   }
   switch (type) {
     case TextType::kInteger:
-      return append<arrow::Int64Builder>(builder, integer_of(text));
+      return append<arrow::Int64Builder>(builder, parse_integer(text));
     case TextType::kReal:
       return append<arrow::DoubleBuilder>(
           builder, missing ? std::numeric_limits<double>::quiet_NaN() : real_of(text));
     case TextType::kBoolean:
-      return append<arrow::BooleanBuilder>(builder, boolean_of(text));
+      return append<arrow::BooleanBuilder>(builder, parse_flag(text));
     case TextType::kText:
       break;
   }

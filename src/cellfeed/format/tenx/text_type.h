@@ -15,7 +15,7 @@ class SeenTexts {
  public:
   void see(std::string_view text);
   // Integers with missing ones, and a column of nothing but these, are reals. A whole number that
-  // int64 does not hold is a text.
+  // neither int64 nor double holds is a text.
   TextType type() const;
 
  private:

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cellfeed::series {
+namespace cellfeed {
 
 // How texts have numbers; na_values are missing ones, beside those that is_missing_text knows.
 struct TextNumbers {
@@ -46,4 +46,4 @@ std::optional<long long> parse_integer(std::string_view text);
 // Whether the text has the digits of a whole number that is not this one.
 bool is_rounded(double number, std::string_view text);
 
-}  // namespace cellfeed::series
+}  // namespace cellfeed

@@ -1,4 +1,4 @@
-#include "cellfeed/series/csv_text.h"
+#include "cellfeed/base/csv_text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +10,7 @@
 
 #include "cellfeed/base/error.h"
 
-namespace cellfeed::series {
+namespace cellfeed {
 namespace {
 
 std::string_view trimmed(std::string_view text) {
@@ -179,4 +179,4 @@ bool is_rounded(double number, std::string_view text) {
   return fmt::format("{:.0f}", std::abs(number)) != (text.empty() ? "0" : text);
 }
 
-}  // namespace cellfeed::series
+}  // namespace cellfeed

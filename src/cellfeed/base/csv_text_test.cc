@@ -1,4 +1,4 @@
-#include "cellfeed/series/csv_text.h"
+#include "cellfeed/base/csv_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-namespace cellfeed::series {
+namespace cellfeed {
 namespace {
 
 using ::testing::ElementsAre;
@@ -68,4 +68,4 @@ TEST(RoundedNumbers, AreWholeOnesOfOtherDigits) {
 }
 
 }  // namespace
-}  // namespace cellfeed::series
+}  // namespace cellfeed
