@@ -66,7 +66,7 @@ def test_the_error_names_the_counts_and_they_give_what_scanpy_gives(tmp_path):
         for layer in ("raw/X", "umis", ["counts", "raw/X", "X"]):
             np.testing.assert_allclose(rows_of(path, NORMALIZED, layer=layer), expected, rtol=1e-6)
     for data in (adata, cf.convert_to_shards(tmp_path / "a.h5ad", tmp_path / "shards")):
-        with pytest.raises(InvalidArgumentError, match=r'is for counts.*layer="raw/X"'):
+        with pytest.raises(InvalidArgumentError, match=r'expects counts.*layer="raw/X"'):
             rows_of(data, NORMALIZED)
     again = processed(adata).X.toarray()
     np.testing.assert_allclose(rows_of(tmp_path / "a.h5ad", FORCED), again, rtol=1e-5)
@@ -96,8 +96,8 @@ def test_every_reader_that_transforms_looks(tmp_path):
         (lambda a: a.X, NORMALIZED, None),
         (lambda a: a.X.astype(np.int64), NORMALIZED, None),
         (lambda a: processed(a, log=False).X, [cf.Log1p()], None),
-        (lambda a: processed(a, log=False).X, NORMALIZED, "NormalizeTotal is for counts"),
-        (lambda a: processed(a).X, [cf.Log1p()], "Log1p is for counts"),
+        (lambda a: processed(a, log=False).X, NORMALIZED, "NormalizeTotal expects counts"),
+        (lambda a: processed(a).X, [cf.Log1p()], "Log1p expects counts"),
         (lambda a: sc.pp.scale(processed(a).X.toarray()), NORMALIZED, "scaled"),
         (lambda a: sc.pp.scale(processed(a).X.toarray()) / 10, [cf.Log1p()], "scaled"),
         (lambda a: processed(a).X, [cf.SelectGenes(["3", "5"])], None),
@@ -130,6 +130,6 @@ def test_a_cell_that_the_look_does_not_see_is_refused_when_it_comes(tmp_path):
     del stored.uns["log1p"]
     stored.write_h5ad(tmp_path / "1.h5ad")
     counts_of(2, 2000).write_h5ad(tmp_path / "2.h5ad")
-    said = r"1\.h5ad.*are normalised or logarithms.*force=True"
+    said = r"1\.h5ad.*look normalised or log-transformed.*force=True"
     with pytest.raises(InvalidArgumentError, match=said):
         rows_of([tmp_path / f"{n}.h5ad" for n in range(3)], NORMALIZED)

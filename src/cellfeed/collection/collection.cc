@@ -283,8 +283,8 @@ std::shared_ptr<const JoinedColumn> Collection::obs_column(const std::string& na
   return column;
 }
 
-// No lock is held while columns are read, which takes other threads: who asks at once reads twice,
-// and gets the same.
+// No lock is held while columns are read, as other threads do that. Two threads that ask at once
+// both read, and get the same.
 std::shared_ptr<const JoinedColumn> Collection::obs_column_as_rounded(
     const std::string& name) const {
   {

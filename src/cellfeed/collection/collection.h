@@ -187,7 +187,7 @@ class Collection : public std::enable_shared_from_this<Collection> {
   friend class CacheShare;
   void change_cache(std::int64_t bytes, int shares) const;
 
-  // Of all collections over these stores.
+  // Shared by all collections over these stores.
   struct CacheState {
     explicit CacheState(std::int64_t bytes) : own_bytes(bytes) {}
     const std::int64_t own_bytes;
@@ -197,7 +197,7 @@ class Collection : public std::enable_shared_from_this<Collection> {
   };
   std::shared_ptr<CacheState> cache_;
 
-  // Of all collections over these stores whose labels have the same numbers.
+  // Shared by all collections over these stores whose labels have the same numbers.
   struct ObsColumns {
     ForkSafeMutex mutex;  // guards the one below
     std::map<std::string, std::shared_ptr<const JoinedColumn>> by_name;

@@ -7,8 +7,8 @@
 
 namespace cellfeed::collection {
 
-// No lock is held while files are read, which takes other threads: who asks at once reads twice,
-// and gets the same.
+// No lock is held while files are read, as other threads do that. Two threads that ask at once both
+// read, and get the same.
 std::shared_ptr<const std::vector<format::Processing>> Collection::processing_of_stores() const {
   {
     const std::lock_guard lock(records_->mutex);

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/counts.h"
-#include "cellfeed/matrix/buffer.h"
+#include "cellfeed/collection/decoded_rows.h"
 
 namespace cellfeed::loader {
 namespace {
@@ -44,18 +43,19 @@ bool is_in_question(DType stored, DType dtype, Casting casting) {
   return is_float(stored) ? dtype != DType::kF64 : whole_bits(stored) > whole_bits(dtype);
 }
 
-void decode(const collection::FetchedRows& fetched, DType dtype, Casting casting) {
-  const auto n = static_cast<std::size_t>(fetched.n_rows());
-  std::vector<std::int64_t> place(n + 1);
-  fetched.sizes(std::span(place).subspan(1));
-  std::partial_sum(place.begin(), place.end(), place.begin());
-  const auto capacity = static_cast<std::size_t>(place.back());
-  matrix::Buffer<std::int32_t> indices(capacity);
-  matrix::Buffer<std::byte> values(capacity * dtype_bytes(dtype));
-  std::vector<std::int32_t> counts(n);
-  fetched.decode(
-      0, fetched.n_rows(),
-      {place.data(), indices.data(), values.data(), dtype, casting, counts.data(), false});
+using RowsOfStores = std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>>;
+
+// Of the stores whose dtype is wanted.
+template <typename IsWanted>
+RowsOfStores rows_by_store(const collection::Collection& collection,
+                           std::span<const std::int64_t> rows, IsWanted is_wanted) {
+  std::map<std::int64_t, std::vector<std::int64_t>> rows_of;
+  for (const std::int64_t row : rows) {
+    const auto place = collection.locate(row);
+    if (is_wanted(collection.store(place.store).info().value_dtype))
+      rows_of[place.store].push_back(place.row);
+  }
+  return {rows_of.begin(), rows_of.end()};
 }
 
 }  // namespace
@@ -68,14 +68,9 @@ bool is_in_question(const collection::Collection& collection, DType dtype, Casti
 
 void check_first_values(const collection::Collection& collection,
                         std::span<const std::int64_t> rows, DType dtype, Casting casting) {
-  std::map<std::int32_t, std::vector<std::int64_t>> rows_of;
-  for (const std::int64_t row : rows) {
-    const auto place = collection.locate(row);
-    if (is_in_question(collection.store(place.store).info().value_dtype, dtype, casting))
-      rows_of[place.store].push_back(place.row);
-  }
-  for (const auto& [store, own] : rows_of)
-    decode(*collection::fetch_rows(collection.store(store), own), dtype, casting);
+  const auto is_wanted = [&](DType stored) { return is_in_question(stored, dtype, casting); };
+  for (const auto& [store, own] : rows_by_store(collection, rows, is_wanted))
+    collection::decode_rows(collection.store(store), own, dtype, casting);
 }
 
 bool expects_counts(const collection::Collection& collection,
@@ -89,27 +84,21 @@ bool expects_counts(const collection::Collection& collection,
 void require_counts(const collection::Collection& collection, std::span<const std::int64_t> rows,
                     const transform::Transforms& transforms) {
   if (!expects_counts(collection, transforms)) return;
-  std::map<std::int32_t, std::vector<std::int64_t>> rows_of;
-  for (const std::int64_t row : rows) {
-    const auto place = collection.locate(row);
-    rows_of[place.store].push_back(place.row);
-  }
   const transform::Transform& first = *first_of_counts(transforms);
-  const std::vector<std::pair<std::int32_t, std::vector<std::int64_t>>> looks(rows_of.begin(),
-                                                                              rows_of.end());
+  const RowsOfStores looks =
+      rows_by_store(collection, rows, [](DType stored) { return is_float(stored); });
   collection.step_stores(std::ssize(looks), [&](std::int64_t i) {
     const auto& [s, own] = looks[static_cast<std::size_t>(i)];
     const auto& store = collection.store(s);
-    if (!is_float(store.info().value_dtype)) return;
     const auto found = collection::find_no_count(store, own);
     if (!found || is_in_order(*found, first, collection.processing(s).is_normalized)) return;
     const std::string others = collection::matrices_of_counts(store, own);
     throw_error(
         ErrorKind::kInvalidArgument, store.info().path,
-        "{} is for counts, and cell {}, gene '{}' holds {:g}, as values that are {} do: {}, "
-        "or force it ({}(force=True))",
+        "{} expects counts, and cell {}, gene '{}' holds {:g}, so the values look {}: {}, or "
+        "force it ({}(force=True))",
         first.name(), found->row, store.genes().names[found->column], found->value,
-        found->value < 0 ? "scaled" : "normalised or logarithms already",
+        found->value < 0 ? "scaled" : "normalised or log-transformed",
         others.empty() ? "open the matrix that has counts (layer=\"raw/X\", or the name of "
                          "a layer)"
                        : fmt::format("the counts are there with {}", others),

@@ -80,7 +80,7 @@ double NormalizeTotal::factor(const Row& row) const {
         row.library_size, row.cell);
   if (!is_forced_ && row.library_size != std::floor(row.library_size))
     throw_invalid(
-        "NormalizeTotal is for counts, and the values of a cell sum to the fraction {}: cell {}; "
+        "NormalizeTotal expects counts, and the values of a cell sum to the fraction {}: cell {}; "
         "open the matrix that has counts (layer=\"raw/X\", or the name of a layer), leave "
         "NormalizeTotal out for data that is normalised already, or force it where fractions are "
         "counts (force=True)",
