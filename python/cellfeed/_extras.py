@@ -17,7 +17,7 @@ def with_extra(error: ModuleNotFoundError, extra: str | None = None) -> ModuleNo
     Parameters
     ----------
     error
-        Of an import.
+        What the import raised.
     extra
         What to install; by default the smallest extra that has the package.
     """

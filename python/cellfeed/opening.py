@@ -176,8 +176,8 @@ def open(
         is read, as scanpy does, and a :class:`~cellfeed.errors.LeftOutWarning` says what else there
         is.
     modality
-        Of MuData files: which of the modalities is read, such as ``"rna"``. Each is an AnnData with
-        cells of its own.
+        The modality of a MuData file to read, such as ``"rna"``. Each modality is an AnnData with
+        its own cells.
     genes_column, values_column
         Of Parquet tables with two lists for each cell: the column with the ids or names of its
         genes, and the one with their values, where their names do not tell (``"genes"``,

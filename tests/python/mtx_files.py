@@ -72,7 +72,7 @@ def random_counts(n_cells: int, n_genes: int, density: float = 0.2, seed: int = 
 
 
 def cell_table(n: int, seed: int = 0) -> pd.DataFrame:
-    """Of every type that pandas finds in a text, with and without missing values."""
+    """Columns of every type that pandas finds in a text, with and without missing values."""
     rng = np.random.default_rng(seed)
     at = np.arange(n)
     return pd.DataFrame(

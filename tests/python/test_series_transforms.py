@@ -119,7 +119,7 @@ def test_windows_are_those_of_numpy_and_are_undone(rows, data):
 
 
 def steps_by_pandas(values, kind):
-    """Of each value and the last one before it that is there."""
+    """From each value and the last one before it that is there."""
     before = pd.Series(values).ffill().shift().to_numpy()
     return {"differences": values - before, "log_returns": np.log(values / before)}.get(
         kind, values

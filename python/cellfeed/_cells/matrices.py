@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ..errors import InvalidArgumentError
 
-# Of :func:`cellfeed.open`: a name, of each file the first of several that it has, or none.
+# The layer of :func:`cellfeed.open`: a name, a list of which each file's first is read, or none.
 Layer: TypeAlias = "str | list[str] | None"
 
 
@@ -77,7 +77,7 @@ class Matrices:
         for name in core_layers(layer):
             if name.startswith("obsm/"):
                 raise InvalidArgumentError(f"layer names {name!r}: pass obsm=[{obsm_key(name)!r}]")
-        # Of several names it is no one path.
+        # A list of names has no single path.
         paths = [layer_path(layer) if isinstance(layer, str) else ""]
         numbers = _numbered("layers", layers, layer_path, layer_key, paths)
         of_obsm = _numbered("obsm", obsm, _obsm_path, obsm_key, paths)

@@ -46,8 +46,7 @@ void require_usable_output(const std::string& path, bool overwrite) {
     refuse_existing_file(path);
   if (!is_h5ad_name(path))
     throw Error(ErrorKind::kInvalidArgument,
-                "an .h5ad file is written, and no other format: give it a name that ends in .h5ad",
-                path);
+                "only .h5ad files are written: give it a name that ends in .h5ad", path);
 }
 
 void refuse_own_input(const std::string& path, const Sources& inputs) {

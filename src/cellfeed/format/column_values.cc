@@ -149,7 +149,7 @@ struct Logicals {
   std::optional<std::byte> missing{};
 };
 
-// Of an enumeration of one byte that has these names alone.
+// The codes of an enumeration of one byte with FALSE, TRUE and NA; empty for any other type.
 std::optional<Logicals> logicals_of(const hdf5::Datatype& type) {
   if (type.type_class != TypeClass::kEnumerated || type.size != 1) return std::nullopt;
   std::map<std::string_view, std::byte> values;

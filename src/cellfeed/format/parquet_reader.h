@@ -18,7 +18,7 @@ namespace cellfeed::format {
 struct ParquetReading {
   std::shared_ptr<parquet::FileMetaData> metadata{};  // null: it is read
   std::int64_t batch_rows = 0;                        // 0: as Arrow likes
-  // Of each column read at a time; 0: whole chunks.
+  // Bytes of a column that are read at a time; 0: whole chunks.
   std::int64_t buffer_bytes = 0;
   std::vector<int> dictionary_leaves{};  // whose texts are not repeated
 };

@@ -12,7 +12,7 @@ inline constexpr const char* kProcessingPath = "uns/cellfeed_processing";
 struct Processing {
   // One JSON object: {"normalize_total": 10000.0, "log1p": true, ...}; "{}": nothing is recorded.
   std::string json = "{}";
-  // Of it, the steps that change values: matrices whose steps are equal may be mixed.
+  // The steps in it that change values: matrices with equal steps may be mixed.
   std::string value_steps = "{}";
   bool is_normalized = false;
   bool is_log1p = false;

@@ -225,7 +225,8 @@ void refuse_other_options(const KnownFormat& format, const GivenPath& given) {
     throw_error(ErrorKind::kInvalidArgument, given.path(), "{}", anndata::kNoMuData);
 }
 
-// Of a file that is there for one that is not: folders, and files of the same or a readable kind.
+// Whether a name that exists may be the one that was meant: a folder, or a file of the same or a
+// readable kind.
 bool may_be_meant(const fs::path& name, const fs::path& wanted) {
   constexpr std::array<std::string_view, 7> kReadable{"",      ".h5ad",    ".h5mu", ".h5",
                                                       ".zarr", ".parquet", ".mtx"};

@@ -72,7 +72,7 @@ std::string layer_path(const std::string& name);
 // The shortest name of the matrix at a path: "counts" for "layers/counts".
 std::string layer_key(const std::string& path);
 
-// Of a MuData, what its modalities lie in: "mod/rna".
+// The group that holds the modalities of a MuData, as in "mod/rna".
 inline constexpr std::string_view kModalities = "mod/";
 // The one that lies there; empty where it is none.
 std::string modality_at(const std::string& root);
@@ -226,7 +226,7 @@ class RowStore {
   virtual std::optional<matrix::FixedColumn> known_library_sizes() const;
   // What was done to the values of this matrix before, as its file says.
   virtual Processing processing() const { return {}; }
-  // Of a store that gives some rows of a file: which of its rows these are. Empty of all others.
+  // The rows of the file that these are, for a store of some of its rows; empty for all others.
   virtual std::vector<std::int64_t> source_rows(std::span<const std::int64_t>) const { return {}; }
   // A number that follows from what is stored, not from where it lies or when it was written: for
   // resume and manifests.
@@ -289,7 +289,7 @@ struct OpenOptions {
   // an error.
   std::string genome{};
   std::string feature_type{};
-  // Of a MuData: which of its modalities. Given for other files it is an error.
+  // The modality of a MuData to read; an error for other files.
   std::string modality{};
   // What it has for lists is an error for files that are no Parquet.
   TableOptions table{};

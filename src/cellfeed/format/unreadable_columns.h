@@ -3,8 +3,8 @@
 
 namespace cellfeed::format {
 
-// Of the schema metadata of tables that read_obs and read_var give, where there are such columns: a
-// line for each, "obs/score\tits type is ...".
+// The key in the schema metadata of tables of read_obs and read_var. Its value has a line for each
+// such column: "obs/score\tits type is ...".
 inline constexpr char kUnreadableKey[] = "unreadable";
 
 }  // namespace cellfeed::format

@@ -90,7 +90,7 @@ class OpenDirectory {
   }
   // Negative where there is none.
   virtual int fd() const { return -1; }
-  // Of files that are made in it; the process's umask takes from these.
+  // The mode of files that are made in it, before the process's umask.
   virtual unsigned file_mode() const { return 0666; }
 };
 

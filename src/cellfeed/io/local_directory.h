@@ -18,7 +18,7 @@ class LocalDirectory final : public OpenDirectory,
  public:
   // Empty: the working directory. Throws kNotFound or kIo.
   explicit LocalDirectory(const std::string& path);
-  // Of a folder of our own (own_folder.h), of which others may not change files. Takes fd.
+  // A folder of our own (own_folder.h), whose files others may not change. Takes fd.
   LocalDirectory(int fd, const std::string& path);
   ~LocalDirectory() override;
   LocalDirectory(const LocalDirectory&) = delete;

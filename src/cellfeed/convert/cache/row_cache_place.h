@@ -44,9 +44,9 @@ struct CachePlace {
 std::string user_cache_dir();
 // dir, or what CELLFEED_CACHE names where that is "", else user_cache_dir().
 std::string chosen_cache_dir(std::string dir);
-// Of the file at `path`, in chosen_cache_dir(dir). Where others than root, this user and the file's
-// own may have written to what is there: as leave_to_others(). Throws kInvalidArgument where it
-// would not be on a local disk; matrix_text says which matrix wants it.
+// The cache folder of the file at `path`, in chosen_cache_dir(dir). Calls leave_to_others() where
+// another user than root, this one and the file's owner may have written to it. Throws kIo without
+// a dir, and kInvalidArgument for one that is not on a local disk; matrix_text names the matrix.
 CacheFolder cache_folder(const std::string& path, std::string dir, const std::string& matrix_text);
 // One path component, whatever the layer is called.
 std::string cache_key(const std::string& layer);

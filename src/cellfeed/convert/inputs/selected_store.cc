@@ -52,7 +52,7 @@ class SelectedStore final : public format::RowStore {
 
  private:
   std::vector<std::int64_t> stored_rows(std::span<const std::int64_t> rows) const;
-  // Of a column of the other store, the chosen rows.
+  // The chosen rows of a column of the other store.
   matrix::FixedColumn gather(matrix::FixedColumn column) const;
   std::shared_ptr<arrow::Table> gather_obs(const std::vector<std::int64_t>& rows) const;
 

@@ -29,8 +29,8 @@ struct ObsSample {
   std::string path;
 };
 
-// Whether obs says of each cell which file and row it is from (columns of obs/obs_schema.h): where
-// cells were chosen or some input says so; never, also of shards, that have these columns; always.
+// Whether obs has the file and row of each cell (columns of obs/obs_schema.h): where cells were
+// chosen or some input has them; never, even if shards have them; always.
 enum class Origins { kOfChosenCells, kNone, kAll };
 
 struct SourceOptions {

@@ -91,7 +91,8 @@ std::vector<std::unique_ptr<const StoredArray>> FrameMatrix::open_columns() cons
   return columns;
 }
 
-// Of columns of several types, as numpy chooses it; values that it does not hold are errors.
+// The type that numpy chooses for columns of several types. A value that it does not hold is an
+// error later.
 DType FrameMatrix::common_dtype() const {
   const DType first = columns_.front()->dtype();
   const auto all = [&](auto is_one) {

@@ -13,7 +13,7 @@
 
 namespace cellfeed::format::anndata {
 
-// Of a file for which a modality was given.
+// The error for a modality of a file that is no MuData.
 inline constexpr const char* kNoMuData =
     "modality is for MuData files, which this is not: leave it out";
 

@@ -85,7 +85,7 @@ struct MatrixEntry {
   std::int64_t n_cols = 0;
   std::int64_t nnz = 0;
   DType value_dtype = DType::kF32;
-  // Of a table of obsm, the names of its columns; empty of others.
+  // Names of the columns of a table of obsm; empty for arrays.
   std::vector<std::string> columns{};
 };
 inline constexpr std::int64_t kMaxObsmColumns = std::int64_t{1} << 20;

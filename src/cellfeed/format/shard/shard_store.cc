@@ -73,7 +73,7 @@ StoreInfo make_info(const ShardDirectory& directory, const ShardEntry& shard,
           .bytes_on_disk = matrix.file.bytes + shard.obs.bytes + shard.fixed_obs.bytes};
 }
 
-// Of obsm: their names, or numbers where they have none.
+// Names of the columns of obsm: their own, or numbers.
 std::shared_ptr<const matrix::GeneAxis> columns_of(const MatrixEntry& matrix) {
   auto axis = std::make_shared<matrix::GeneAxis>();
   axis->names = matrix.columns;

@@ -143,7 +143,7 @@ ZarrColumn::Bytes ZarrColumn::decode(std::int64_t chunk, std::span<const std::by
   return decoded;
 }
 
-// Of records, the field.
+// The field of this column, where elements are records.
 std::vector<std::byte> ZarrColumn::values_of(std::vector<std::byte> elements) const {
   if (!is_record_) return elements;
   const auto width = static_cast<std::size_t>(type_.bytes);

@@ -28,7 +28,7 @@ std::vector<std::string> ZarrNode::member_names() const {
   return node_->is_array ? field_names() : store_.members(path_);
 }
 
-// Of an array of records of one dimension, which format 2 alone has: [["name", type], ...].
+// The fields of a one-dimensional array of records, which only format 2 has: [["name", type], ...].
 std::vector<std::string> ZarrNode::field_names() const {
   std::vector<std::string> names;
   const Json type = node_->array.value("dtype", Json());
