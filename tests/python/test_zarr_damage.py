@@ -141,6 +141,21 @@ def test_a_column_of_another_encoding_is_named(path):
         cf.open(path).obs_values("kind")
 
 
+@pytest.mark.parametrize("name", ["old", "n/old"])
+def test_categories_of_anndata_0_7_are_found_beside_the_columns(path, name):
+    (path / "zarr.json").write_text(
+        json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}})
+    )  # not consolidated
+    obs = zarr.open_group(path / "obs", mode="r+")
+    obs.create_array(name, data=np.arange(N_CELLS, dtype="i1") % 3)
+    obs.create_array(f"__categories/{name}", data=np.array([10, 20, 30]))
+    obs[name].attrs["categories"] = f"__categories/{name}"
+    obs.attrs["column-order"] = [*obs.attrs["column-order"], name]
+    cells = cf.open(path)
+    assert cells.obs[name].tolist() == [10, 20, 30] * (N_CELLS // 3)
+    assert cells.obs[name].dtype == "category"
+
+
 def test_a_column_that_is_listed_twice_is_named(path):
     root = path / "zarr.json"
     described = json.loads(root.read_text())

@@ -103,15 +103,18 @@ std::shared_ptr<const ColumnSource> ZarrNode::field(const std::string& name) con
 std::unique_ptr<StoredNode> ZarrNode::categories() const {
   const auto stored = text_attribute("categories");
   if (!stored) return nullptr;
-  const std::string path =
-      cellfeed::zarr::Hierarchy::as_written(path_.substr(0, path_.rfind('/') + 1) + *stored);
-  auto node = store_.find(path);
-  if (!node || !node->is_array)
-    throw_error(ErrorKind::kUnsupported, store_.store().path(),
-                "the categories of this column are kept in a way that is not readable; write the "
-                "store again with anndata 0.8 or later: '{}'",
-                path_);
-  return std::make_unique<ZarrNode>(store_, path, std::move(node));
+  // Relative to the table, in whose path the name of the column may have slashes.
+  for (std::size_t end = path_.rfind('/'); end != std::string::npos && end > 0;
+       end = path_.rfind('/', end - 1)) {
+    const std::string path =
+        cellfeed::zarr::Hierarchy::as_written(path_.substr(0, end + 1) + *stored);
+    auto node = store_.find(path);
+    if (node && node->is_array) return std::make_unique<ZarrNode>(store_, path, std::move(node));
+  }
+  throw_error(ErrorKind::kUnsupported, store_.store().path(),
+              "the categories of this column are kept in a way that is not readable; write the "
+              "store again with anndata 0.8 or later: '{}'",
+              path_);
 }
 
 }  // namespace cellfeed::format::zarr
