@@ -58,7 +58,7 @@ def test_values_that_are_no_numbers_are_named_with_their_cell_and_gene(atlas, va
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [(lambda x: -x, "scaled"), (lambda x: np.log1p(x) + 5, "normalised or logarithms")],
+    [(lambda x: -x, "scaled"), (lambda x: np.log1p(x) + 5, "normalised or log-transformed")],
     ids=["negative", "fraction"],
 )
 def test_values_that_are_no_counts_are_named_with_their_file(atlas, change, said):
