@@ -42,7 +42,7 @@ class ConversionRun {
   void remove_leftovers();
   // Throws kInvalidArgument naming one that is missing.
   void require_all_shards() const;
-  // Writes the manifest. Throws the same.
+  // Writes the manifest. REQUIRES: no shard is missing.
   ConvertResult finish();
 
  private:

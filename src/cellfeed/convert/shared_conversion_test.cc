@@ -68,6 +68,19 @@ TEST_F(Sharing, CallersOfOneWorkerAndOfAnotherWriteTheBytesOfOneProcess) {
   }
 }
 
+TEST_F(Sharing, AMissingShardIsNamed) {
+  SharedConversion conversion(options_);
+  ShardWorker worker(conversion.task(), {}, {});
+  for (const std::string& shard : worker.write({0, 1, 2, 3, 4, 5}, {}, {})) conversion.add(shard);
+  try {
+    conversion.finish();
+    ADD_FAILURE() << "finished without the last shard";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("shard 6 was not written"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir_.file("many") + "/shard_metadata.json"));
+}
+
 TEST_F(Sharing, ProgressCountsTheCellsOfTheShards) {
   const SharedConversion conversion(options_);
   ShardWorker worker(conversion.task(), {}, {});

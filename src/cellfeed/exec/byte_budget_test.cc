@@ -110,6 +110,16 @@ TEST(ByteBudget, RefusesNegativeSizes) {
   EXPECT_THROW(lease.shrink(2), Error);
 }
 
+TEST(ByteBudget, WhatALeaseIsSetToIsUsed) {
+  ByteBudget budget(10);
+  auto lease = budget.take(4);
+  lease.set(12);
+  EXPECT_EQ(budget.used(), 12);
+  lease.set(3);
+  EXPECT_EQ(budget.used(), 3);
+  EXPECT_EQ(lease.bytes(), 3);
+}
+
 TEST(ByteBudget, LeaseMayOutliveTheBudget) {
   ByteBudget::Lease lease;
   {
