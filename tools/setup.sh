@@ -57,7 +57,8 @@ install_python_packages() {
   if ! .venv/bin/python -c '' 2>/dev/null || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     "$python" -m venv --clear .venv
   fi
-  local pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
+  # What is imported is compiled then.
+  local pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile)
   # shellcheck disable=SC2206
   pip+=(${PIP_ARGS:-})
   # What the package is built with: these files and no others.
