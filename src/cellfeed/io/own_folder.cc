@@ -50,13 +50,7 @@ OwnFolder::OwnFolder(Directory parent, std::string name, Directory directory, Is
       directory_(std::move(directory)),
       is_ours_(is_ours) {}
 
-// Who marks it does so before anything else, so the mark is looked for last. One that is empty was
-// not marked yet.
-bool OwnFolder::is_marked() const {
-  return std::ranges::all_of(directory_.names(), is_hidden) || directory_.file_bytes(kMark);
-}
-
-std::optional<OwnFolder> OwnFolder::find(const Directory& parent, const std::string& name,
+std::optional<OwnFolder> OwnFolder::open(const Directory& parent, const std::string& name,
                                          IsOurs is_ours) {
   const int fd = retry_interrupted([&] {
     return ::openat(parent.fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -65,10 +59,15 @@ std::optional<OwnFolder> OwnFolder::find(const Directory& parent, const std::str
     if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return std::nullopt;
     throw_errno(errno, parent.path_of(name), "open the folder");
   }
-  OwnFolder folder(parent, name,
+  return OwnFolder(parent, name,
                    Directory(std::make_shared<const LocalDirectory>(fd, parent.path_of(name))),
                    is_ours);
-  return folder.is_marked() ? std::optional(std::move(folder)) : std::nullopt;
+}
+
+std::optional<OwnFolder> OwnFolder::find(const Directory& parent, const std::string& name,
+                                         IsOurs is_ours) {
+  auto folder = open(parent, name, is_ours);
+  return folder && folder->directory_.file_bytes(kMark) ? std::move(folder) : std::nullopt;
 }
 
 OwnFolder OwnFolder::make(const Directory& parent, const std::string& name, IsOurs is_ours,
@@ -80,13 +79,18 @@ OwnFolder OwnFolder::make(const Directory& parent, const std::string& name, IsOu
     if (error_number == ENOENT) parent.require_in_place();
     throw_errno(error_number, parent.path_of(name), "make the folder");
   }
-  auto folder = find(parent, name, is_ours);
-  if (!folder)
+  auto folder = open(parent, name, is_ours);
+  if (!folder || !folder->is_marked_or_empty())
     throw_error(ErrorKind::kAlreadyExists, parent.path_of(name),
                 "is a link, a file, or a folder that cellfeed did not make, and stays as it is; "
                 "move it away");
   folder->mark();
   return *std::move(folder);
+}
+
+// Who makes it marks it before anything else, so the mark is looked for last.
+bool OwnFolder::is_marked_or_empty() const {
+  return std::ranges::all_of(directory_.names(), is_hidden) || directory_.file_bytes(kMark);
 }
 
 void OwnFolder::mark() const {
@@ -144,9 +148,11 @@ void OwnFolder::remove_if_empty() const {
   const std::vector<std::string> names = directory_.names();
   if (std::ranges::any_of(names, [](const std::string& name) { return name != kMark; })) return;
   directory_.remove(kMark);
-  if (::unlinkat(parent_.fd(), name_.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT &&
-      errno != ENOTEMPTY && errno != EEXIST)
-    throw_errno(errno, directory_.path(), "remove the folder");
+  if (::unlinkat(parent_.fd(), name_.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return;
+  const int error_number = errno;
+  mark();  // another process uses it again
+  if (error_number != ENOTEMPTY && error_number != EEXIST)
+    throw_errno(error_number, directory_.path(), "remove the folder");
 }
 
 }  // namespace cellfeed::io

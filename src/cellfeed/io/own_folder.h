@@ -25,10 +25,11 @@ class OwnFolder {
   // Whether this program gives files there this name, beside locks and temporary ones.
   using IsOurs = bool (*)(std::string_view name);
 
-  // Empty where no folder of ours has this name.
+  // Empty where no folder with the mark has this name.
   static std::optional<OwnFolder> find(const Directory& parent, const std::string& name,
                                        IsOurs is_ours);
-  // Makes it where nothing has this name. Throws kAlreadyExists where something else has it.
+  // Makes it where nothing has this name, and marks one that is empty. Throws kAlreadyExists where
+  // something else has the name.
   static OwnFolder make(const Directory& parent, const std::string& name, IsOurs is_ours,
                         unsigned mode = kReadByAll);
 
@@ -51,7 +52,9 @@ class OwnFolder {
 
  private:
   OwnFolder(Directory parent, std::string name, Directory directory, IsOurs is_ours);
-  bool is_marked() const;
+  static std::optional<OwnFolder> open(const Directory& parent, const std::string& name,
+                                       IsOurs is_ours);
+  bool is_marked_or_empty() const;
   void mark() const;
   bool is_removed(std::string_view name) const;
 

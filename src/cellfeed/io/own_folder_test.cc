@@ -43,6 +43,16 @@ TEST(OwnFolder, IsFoundOnceItWasMade) {
   EXPECT_TRUE(OwnFolder::find(dir.path(), "kept", is_row_file));
 }
 
+// A process that is killed as it makes one leaves it so.
+TEST(OwnFolder, AnEmptyOneIsOursOnceItIsMarked) {
+  const TempDir dir;
+  fs::create_directory(dir.file("kept"));
+  EXPECT_FALSE(OwnFolder::find(dir.path(), "kept", is_row_file));
+  OwnFolder::make(dir.path(), "kept", is_row_file);
+  dir.write("kept/a.row", "bytes");
+  EXPECT_TRUE(OwnFolder::find(dir.path(), "kept", is_row_file));
+}
+
 TEST(OwnFolder, RemovesWhatIsOursAlone) {
   const TempDir dir;
   const OwnFolder folder = OwnFolder::make(dir.path(), "kept", is_row_file);
