@@ -66,7 +66,7 @@ test: lint test-layers build-tests test-types test-cpp test-python ## install, b
 
 # What passes here is the commit from which CI looks for changed layers.
 .PHONY: test-all
-test-all: committed lint test-layers build-all test-types test-cpp test-python-all fuzz bench-short sanitize ## everything, before a release or after a large change
+test-all: committed lint test-layers build-all test-types test-cpp test-python-all bench-short sanitize ## everything, before a release or after a large change
 	.venv/bin/python tests/python/attack.py --seconds $(ATTACK_SECONDS)
 	git rev-parse HEAD > tests/last_full_run
 	$(CLOSING)

@@ -1,12 +1,14 @@
 """Rows, views, hooks, layers, filters and conversions: the same table out of every format."""
 
 import functools
+import itertools
 
 import anndata
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from fast_cases import fast
 from one_table import (
     CELLS,
     GENES,
@@ -70,12 +72,18 @@ def wanted_obs():
     return table.assign(**missing)
 
 
+def each_with_one_of(names, values):
+    """Cases of every name and value; the fast ones are of one value of each name, in turn."""
+    return fast(zip(names, itertools.cycle(values), strict=False), itertools.product(names, values))
+
+
 def plan_of(rows):
     return PlannedBatch(rows, np.zeros(len(rows), dtype=bool), rows)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("name", "dtype"), each_with_one_of(FORMATS, ["float32", "float64", "int32", "int64"])
+)
 def test_any_rows_as_any_dtype(tables, name, dtype):
     for output in ("csr", "dense"):
         batch = tables.cells(name).read(ROWS, output=output, dtype=dtype)
@@ -108,8 +116,7 @@ def test_hooks_of_scdataset_see_the_same(tables, name):
             assert_holds(batch, expected_of(name, plan))
 
 
-@pytest.mark.parametrize("output", ["csr", "dense"])
-@pytest.mark.parametrize("name", WITH_OBS)
+@pytest.mark.parametrize(("name", "output"), each_with_one_of(WITH_OBS, ["csr", "dense"]))
 def test_layers_and_obsm_are_of_the_same_rows(tables, name, output):
     cells, sharing = tables.open(name, **FURTHER), Sharing(60, 1)
     loader = cf.Loader(
@@ -141,8 +148,7 @@ def test_obs_alone_comes_without_counts(tables, name):
     assert_holds(contents_of(batch), expected_of(name, plan_of(ROWS), x=nothing))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(("name", "dtype"), each_with_one_of(FORMATS, ["float32", "float64"]))
 def test_library_sizes_are_of_all_genes_where_few_are_opened(tables, name, dtype):
     cells = tables.open(name, genes=SELECTED)
     batch = cells.read(
@@ -231,7 +237,17 @@ def awkward(values):
     return stored, read
 
 
-@pytest.mark.parametrize("name", FORMATS)
+# Of which another one is read in the same way.
+ALIKE = {
+    "lzf", "dense, gzip", "zarr, shards", "zarr, csc", "parquet files", "shards by mean",
+    "filtered", "reordered", "filling cache",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in ALIKE else name for name in FORMATS],
+)
 def test_odd_floats_stored_zeros_and_repeated_entries(tables, name):
     values = "counts" if name in COUNTS_ONLY else "fractions"
     stored, read = awkward(values)
@@ -302,7 +318,16 @@ def stored_as(part, path, kind, number):
 # What is written of them --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", list(FORMATS)[::2])
+WRITTEN = list(FORMATS)[::2]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if number % 2 == 0 else pytest.param(name, marks=pytest.mark.slow)
+        for number, name in enumerate(WRITTEN)
+    ],
+)
 def test_shards_and_files_written_of_a_format_hold_the_table(tables, name, tmp_path):
     cells = tables.cells(name)
     cf.convert_to_shards(cells, tmp_path / "shards", shard_size=70)

@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+from fast_cases import fast
 from one_table import matrix
 from reference_batches import (
     assert_holds,
@@ -36,6 +37,8 @@ def every(n):
 
 
 SHARED, RESUMED = list(every(5)), list(every(5))
+# Of the fast tests, with each format, strategy and partition.
+FAST_SHARED, FAST_RESUMED = SHARED[::3], RESUMED[1::3]
 # Those of the cache are of its file.
 ONE_FILE = ["gzip", "filling cache", "full cache"]
 
@@ -62,7 +65,7 @@ def rows_of(plans):
     return collections.Counter(row for plan in plans for row in plan.rows[~plan.is_padding])
 
 
-@pytest.mark.parametrize(("name", "strategy", "partition"), SHARED)
+@pytest.mark.parametrize(("name", "strategy", "partition"), fast(FAST_SHARED, SHARED))
 def test_two_ranks_share_an_epoch(tables, name, strategy, partition):
     cells = tables.cells(name)
     shares = [Sharing(18, 2, rank, 2, partition, 1) for rank in range(2)]
@@ -75,8 +78,17 @@ def test_two_ranks_share_an_epoch(tables, name, strategy, partition):
         assert together == rows_of(planned(strategy, alone))
 
 
+WITH_WORKERS = [*FORMATS][::3]
+
+
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in WITH_WORKERS else pytest.param(name, marks=pytest.mark.slow)
+        for name in FORMATS
+    ],
+)
 def test_two_workers_of_two_ranks_yield_what_none_do(tables, name):
     cells = tables.cells(name)
     number = list(FORMATS).index(name)
@@ -103,8 +115,13 @@ def test_a_copy_by_pickle_yields_the_same(tables, name):
         assert_hold(copy, name, expected(planned, strategy, sharing))
 
 
-@pytest.mark.parametrize("output", ["csr", "dense", "bins"])
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("name", "output"),
+    fast(
+        zip(FORMATS, itertools.cycle(["csr", "dense", "bins"]), strict=False),
+        itertools.product(FORMATS, ["csr", "dense", "bins"]),
+    ),
+)
 def test_threads_and_budgets_change_nothing(tables, name, output):
     transforms = [cf.NormalizeTotal(), cf.Log1p()]
     sharing, epochs = Sharing(41, 3, epoch=2), []
@@ -144,7 +161,7 @@ def stopped(tables, name, strategy, partition):
     return json.loads(json.dumps(loader.state_dict()))
 
 
-@pytest.mark.parametrize(("name", "strategy", "partition"), RESUMED)
+@pytest.mark.parametrize(("name", "strategy", "partition"), fast(FAST_RESUMED, RESUMED))
 def test_a_resumed_run_yields_what_was_left(tables, name, strategy, partition):
     state = stopped(tables, name, strategy, partition)
     assert state["consumed"] == 16 * N_DONE
@@ -162,9 +179,11 @@ def test_a_resumed_run_yields_what_was_left(tables, name, strategy, partition):
 
 
 def test_each_is_shared_and_resumed_in_both_partitions():
-    for cases in (SHARED, RESUMED):
+    for cases, some in ((SHARED, FAST_SHARED), (RESUMED, FAST_RESUMED)):
         assert {case[::2] for case in cases} == set(itertools.product(FORMATS, PARTITIONS))
         assert {case[1:] for case in cases} == set(itertools.product(STRATEGIES, PARTITIONS))
+        for i, each in enumerate((FORMATS, STRATEGIES, PARTITIONS)):
+            assert {case[i] for case in some} == set(each)
 
 
 @pytest.mark.parametrize("other", ONE_FILE)

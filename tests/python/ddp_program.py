@@ -1,5 +1,7 @@
-"""What test_ddp.py starts: groups of 2, 3 and 4 processes over gloo, forked from one that has
-torch.
+"""What test_ddp.py starts: groups of processes over gloo, forked from one that has torch.
+
+``ddp_program.py <folder>`` starts groups of 2, 3 and 4, and reads by every strategy;
+``ddp_program.py <folder> <strategy>...`` starts one of 2, reads by these alone and trains nothing.
 
 Each rank writes ``<world size>/rank<r>.json``: the rows of every batch of two epochs, by case, with
 two worker processes; and the gradients of a few steps of data-parallel training.
@@ -62,7 +64,7 @@ def make_model():
     return torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
 
 
-def run_rank(folder, rank, world_size):
+def run_rank(folder, rank, world_size, names=()):
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world_size)}
     warnings.filterwarnings("ignore", message="This DataLoader will create")
     dist.init_process_group(
@@ -70,7 +72,8 @@ def run_rank(folder, rank, world_size):
     )
     rows = {}
     for n in SIZES:
-        for name, strategy in strategies(n).items():
+        for name in names or strategies(n):
+            strategy = strategies(n)[name]
             # The seed is drawn by rank 0 and broadcast.
             dataset = cf.scDataset(np.arange(n), strategy, BATCH_SIZE, FETCH_FACTOR)
             assert (dataset.rank, dataset.world_size) == (rank, world_size)
@@ -78,22 +81,24 @@ def run_rank(folder, rank, world_size):
             loader = DataLoader(dataset, batch_size=None, num_workers=num_workers)
             epochs = [[batch.tolist() for batch in loader] for _ in range(2)]
             rows[f"{name} {n}"] = {"seed": dataset.seed, "epochs": epochs}
-    training_set = make_training_set(24 // world_size)
-    loader = DataLoader(training_set, batch_size=None, num_workers=2)
-    gradients = train(DistributedDataParallel(make_model()), loader, steps=4)
+    found = {"rows": rows}
+    if not names:
+        training_set = make_training_set(24 // world_size)
+        loader = DataLoader(training_set, batch_size=None, num_workers=2)
+        found["gradients"] = train(DistributedDataParallel(make_model()), loader, steps=4)
     with open(os.path.join(folder, f"rank{rank}.json"), "w") as file:
-        json.dump({"rows": rows, "gradients": gradients}, file)
+        json.dump(found, file)
     dist.destroy_process_group()
 
 
-def main(folder):
+def main(folder, *names):
     torch.set_num_threads(1)
     fork = multiprocessing.get_context("fork")
-    for world_size in (2, 3, 4):
+    for world_size in (2,) if names else (2, 3, 4):
         place = os.path.join(folder, str(world_size))
         os.mkdir(place)
         ranks = [
-            fork.Process(target=run_rank, args=(place, rank, world_size))
+            fork.Process(target=run_rank, args=(place, rank, world_size, names))
             for rank in range(world_size)
         ]
         for rank in ranks:
@@ -105,4 +110,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -26,13 +26,24 @@ BLOCK_BYTES = 1 << 20
 N_CELLS, N_GENES = 2_000, 600
 
 
+def age(file, hours):
+    then = time.time() - 3600 * hours
+    os.utime(file, (then, then))
+
+
 def write_cells(path, seed=0, **options):
     """Some 5 MB: five blocks; the matrix."""
     x = np.random.default_rng(seed).random((N_CELLS, N_GENES), np.float32)
     adata = anndata.AnnData(x)
     adata.obs["kind"] = pd.Categorical(np.array(["a", "b", "c"])[np.arange(N_CELLS) % 3])
-    adata.write_h5ad(path, **options)
+    write_old(adata, path, **options)
     return x
+
+
+def write_old(adata, path, **options):
+    """Who opens a file of this second on a server waits until that is over."""
+    adata.write_h5ad(path, **options)
+    age(path, 1)
 
 
 def dense(batch):
@@ -87,8 +98,14 @@ def ask(*arguments, code=0):
     return json.loads(run("cache", *arguments, "--json", code=code).stdout)
 
 
-@pytest.mark.parametrize("access", ["auto", "map"])
-@pytest.mark.parametrize("compression", [None, "gzip"])
+@pytest.mark.parametrize(
+    ("compression", "access"),
+    [
+        (None, "auto"), ("gzip", "map"),
+        pytest.param(None, "map", marks=pytest.mark.slow),
+        pytest.param("gzip", "auto", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 def test_the_second_epoch_asks_for_nothing(served, tmp_path, compression, access):
     x = write_cells(served.folder / "a.h5ad", compression=compression)
     cache = tmp_path / "cache"
@@ -129,7 +146,7 @@ def test_who_opens_a_file_twice_asks_for_it_once(served, tmp_path):
 def test_matrices_of_one_file_ask_for_a_block_once(served, tmp_path):
     x = np.random.default_rng(0).random((N_CELLS, N_GENES), np.float32)
     adata = anndata.AnnData(x, layers={"more": x + 1, "most": x + 2}, obsm={"pca": x[:, :7]})
-    adata.write_h5ad(served.folder / "a.h5ad")
+    write_old(adata, served.folder / "a.h5ad")
     before = cf._core.fetch_counts()
     cells = cf.open(
         f"{served.url}/a.h5ad", layers=["more", "most"], obsm=["pca"],
@@ -174,7 +191,10 @@ def make(kind, folder):
 
 
 @pytest.mark.filterwarnings("ignore:.*zarr:UserWarning")
-@pytest.mark.parametrize("kind", ["h5ad", "gzip", "packed", "dense", "zarr", "parquet"])
+@pytest.mark.parametrize(
+    "kind",
+    ["h5ad", pytest.param("gzip", marks=pytest.mark.slow), "packed", "dense", "zarr", "parquet"],
+)
 def test_every_format_is_what_it_is_on_a_disk(proxied, bucket, tmp_path, kind):
     path, x = make(kind, tmp_path)
     upload(bucket, path, path.name)
@@ -294,8 +314,8 @@ def test_a_process_that_is_killed_leaves_no_wrong_byte(served, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "fault", ["pwrite:2:ENOSPC", "pwrite:4:EIO", "fsync:2:ENOSPC", "pwrite:0:EINTR",
-              "pwrite:0:short"],
+    "fault", [pytest.param("pwrite:2:ENOSPC", marks=pytest.mark.slow), "pwrite:4:EIO",
+              "fsync:2:ENOSPC", "pwrite:0:EINTR", "pwrite:0:short"],
 )  # fmt: skip
 def test_a_full_disk_ends_keeping_and_not_reading(served, tmp_path, fault):
     x = write_cells(served.folder / "a.h5ad")
@@ -344,11 +364,6 @@ def test_a_flipped_bit_is_found_said_and_read_again(served, tmp_path):
     assert ask("verify", cache)["ok"]
 
 
-def age(file, hours):
-    then = time.time() - 3600 * hours
-    os.utime(file, (then, then))
-
-
 def test_blocks_and_copies_share_what_the_folder_may_hold(served, tmp_path):
     for i, name in enumerate("abc"):
         write_cells(served.folder / f"{name}.h5ad", i)
@@ -390,8 +405,9 @@ def test_a_limit_ends_keeping_and_says_so(served, tmp_path):
 
 def test_the_smallest_objects(served, tmp_path):
     small = anndata.AnnData(scipy.sparse.csr_matrix(np.eye(3, dtype=np.float32)))
-    small.write_h5ad(served.folder / "a.h5ad")
+    write_old(small, served.folder / "a.h5ad")
     (served.folder / "empty.h5ad").touch()
+    age(served.folder / "empty.h5ad", 1)
     cache = tmp_path / "cache"
     cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=cache)
     np.testing.assert_array_equal(dense(cells.read([2, 0])), np.eye(3)[[2, 0]])
@@ -409,6 +425,7 @@ def test_objects_that_end_where_a_block_does(served, tmp_path, size):
     anndata.AnnData(x).write_h5ad(served.folder / "a.h5ad")
     with open(served.folder / "a.h5ad", "ab") as file:
         file.write(b"\0" * (size - file.tell()))
+    age(served.folder / "a.h5ad", 1)
     for _ in range(2):
         cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=tmp_path / "cache")
         np.testing.assert_array_equal(dense(cells.read(slice(None))), x)

@@ -82,6 +82,9 @@ def test_what_was_written_is_listed(store):
     assert [each.type.name for each in kinds] == ["Directory", "File", "NotFound"]
 
 
+@pytest.mark.parametrize(
+    "store", [pytest.param("s3", marks=pytest.mark.slow), "gcs", "azure"], indirect=True
+)
 def test_large_objects_are_written_in_parts(store):
     proxy, system, bucket = store
     content = random.Random(8).randbytes(21 << 20)
@@ -99,7 +102,19 @@ def test_what_is_missing_is_not_found(store):
         system.open_input_file("nobucket/none")
 
 
-@pytest.mark.parametrize("kind", ["reset", "reset_in_body", "truncate", "status"])
+KINDS = ("reset", "reset_in_body", "truncate", "status")
+# This client waits longest before it asks again.
+SLOW = {("gcs", "truncate"), ("gcs", "status")}
+
+
+@pytest.mark.parametrize(
+    ("store", "kind"),
+    [
+        pytest.param(*case, marks=[pytest.mark.slow] * (case in SLOW))
+        for case in itertools.product(("s3", "gcs", "azure"), KINDS)
+    ],
+    indirect=["store"],
+)
 def test_clients_ask_again_after_a_fault(store, kind):
     proxy, system, bucket = store
     file = system.open_input_file(f"{bucket}/{OBJECT}")

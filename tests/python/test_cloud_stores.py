@@ -117,7 +117,8 @@ def test_shards_are_written_read_verified_and_exported(store, tmp_path):
     assert_cells(cf.open(shards), adata)
     cf.export_h5ad(shards, store.url("back.h5ad"))
     (tmp_path / "back.h5ad").write_bytes(store.get("back.h5ad"))
-    assert (anndata.read_h5ad(tmp_path / "back.h5ad").X != adata.X).nnz == 0
+    back = anndata.read_h5ad(tmp_path / "back.h5ad")
+    assert (back.X != adata.X).nnz == 0 and back.uns["note"] == "kept"
 
 
 @pytest.mark.slow
@@ -317,6 +318,10 @@ def test_no_secret_is_said_or_sent_or_written(store, tmp_path, capfd):
     assert not any(store.secret in text for text in texts)
 
 
+# The S3 here is the slowest of them by far.
+@pytest.mark.parametrize(
+    "store", [pytest.param("s3", marks=pytest.mark.slow), "gs", "az"], indirect=True
+)
 def test_the_promises_of_file_systems_are_kept(store):
     if not CLOUD_TEST.exists():
         pytest.skip("the C++ tests are not built here")

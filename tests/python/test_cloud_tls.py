@@ -47,7 +47,8 @@ def run_python(code, *arguments, **environment):
     [
         "",
         "import pyarrow.dataset, pyarrow.fs, pyarrow.parquet",
-        "import h5py, ssl, torch, urllib.request",
+        "import h5py, ssl, urllib.request",
+        pytest.param("import h5py, ssl, torch, urllib.request", marks=pytest.mark.slow),
     ],
 )
 def test_a_server_of_files(certificate, tmp_path, first):

@@ -176,6 +176,7 @@ def test_parts_of_a_zarr_store_that_are_written_after_it_was_opened_are_named(
     assert (cf.open(tmp_path / "a.zarr")[:].X != made.X).nnz == 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Consolidated metadata")
 @pytest.mark.parametrize("key", ["X/data", "obs/depth"])
 def test_the_same_of_one_in_a_bucket_once_what_was_learned_of_it_is_old(tmp_path, bucket, key):

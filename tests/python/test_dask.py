@@ -323,10 +323,20 @@ def test_a_worker_that_is_killed_at_the_start_is_survived(atlas, tmp_path):
         assert cf.data.validate_shard_dir(tmp_path / f"{delay}")
 
 
-def test_no_client_and_no_scheduler_are_named(atlas, tmp_path):
+def test_no_client_and_no_scheduler_are_named(atlas, tmp_path, monkeypatch):
     for wrong in ("tcp://127.0.0.1:8786", 3, object()):
         with pytest.raises(InvalidTypeError, match=r"dask\.distributed\.Client"):
             cf.convert_to_shards(atlas, tmp_path / "many", client=wrong)
+    monkeypatch.setattr(_dask, "_CONNECT_SECONDS", 0.2)
+    with (
+        pytest.raises(ClusterError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"),
+        _dask.connected("tcp://127.0.0.1:9"),
+    ):
+        pass
+
+
+@pytest.mark.slow
+def test_the_program_names_a_scheduler_that_does_not_answer(atlas, tmp_path):
     begun = time.monotonic()
     error = run(
         "shard", atlas, "--output-dir", tmp_path / "many", "--scheduler", "tcp://127.0.0.1:9",

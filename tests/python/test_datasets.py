@@ -25,7 +25,9 @@ def path(shared_data):
 
 @pytest.fixture(scope="module")
 def adata(path):
-    return read_anndata(path)
+    adata = read_anndata(path)
+    adata.X = matrix_of(adata, "X")
+    return adata
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def vocab(path):
 
 def expected_cell(adata, vocab, row):
     """Gene numbers and values of a cell, computed from anndata."""
-    matrix = matrix_of(adata, "X")[row]
+    matrix = adata.X[row]
     numbers = vocab.encode(adata.var_names[matrix.indices])
     is_known = numbers != vocab.unk_token_id
     order = np.argsort(numbers[is_known])

@@ -16,28 +16,39 @@ import cellfeed as cf
 PROGRAM = Path(__file__).with_name("ddp_program.py")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """What every rank of every group wrote."""
-    folder = tmp_path_factory.mktemp("ranks")
+FEW = ["Streaming", "BlockShuffling", "GroupSampling"]
+
+
+def start(folder, *names):
+    """Groups of ranks that read by these strategies, or by every one; returns the folder."""
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
     }
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(folder)],
+        [sys.executable, str(PROGRAM), str(folder), *names],
         env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return folder
 
 
+def written(folder, world_size):
+    """What each rank of a group wrote."""
+    files = [folder / str(world_size) / f"rank{rank}.json" for rank in range(world_size)]
+    return [json.loads(file.read_text()) for file in files]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What every rank of every group wrote."""
+    return start(tmp_path_factory.mktemp("ranks"))
+
+
 @pytest.fixture(params=[2, 3, 4], ids=lambda w: f"{w} ranks")
 def group(request, folder):
-    """What each rank of a group wrote."""
-    files = [folder / str(request.param) / f"rank{r}.json" for r in range(request.param)]
-    return [json.loads(file.read_text()) for file in files]
+    return written(folder, request.param)
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +56,11 @@ def program():
     return runpy.run_path(str(PROGRAM))
 
 
-def test_every_strategy_is_dealt_exactly(group, program):
+def assert_dealt_exactly(group, program, names):
     world_size = len(group)
     for n in program["SIZES"]:
-        for name, strategy in program["strategies"](n).items():
+        for name in names:
+            strategy = program["strategies"](n)[name]
             ranks = [rank["rows"][f"{name} {n}"] for rank in group]
             assert len({rank["seed"] for rank in ranks}) == 1, "one seed for all"
             for epoch in range(2):
@@ -67,6 +79,15 @@ def test_every_strategy_is_dealt_exactly(group, program):
                 assert seen == collections.Counter(rows), f"{name} {n} epoch {epoch}"
                 # Rank r takes positions r, r + W, ... of the order.
                 assert [row for b in batches[1] for row in b] == rows[1::world_size]
+
+
+def test_some_strategies_are_dealt_exactly_to_two_ranks(tmp_path, program):
+    assert_dealt_exactly(written(start(tmp_path, *FEW), 2), program, FEW)
+
+
+@pytest.mark.slow
+def test_every_strategy_is_dealt_exactly(group, program):
+    assert_dealt_exactly(group, program, program["strategies"](1))
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Dense matrices of .h5ad files: the numbers that h5py and anndata read, through everything."""
 
 import itertools
+import shutil
 import warnings
 
 import anndata
@@ -23,18 +24,21 @@ DTYPES = [
 
 
 def write_frames(path, n_cells: int, n_genes: int) -> None:
-    """An .h5ad file without X."""
-    anndata.AnnData(
-        obs=pd.DataFrame(index=[f"cell{i}" for i in range(n_cells)]),
-        var=pd.DataFrame(index=[f"gene{i}" for i in range(n_genes)]),
-    ).write_h5ad(path)
+    """An .h5ad file without X, as anndata writes it; anndata takes long for many small ones."""
+    with h5py.File(path, "w") as file:
+        file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
+        for name, prefix, n in (("obs", "cell", n_cells), ("var", "gene", n_genes)):
+            frame = file.create_group(name)
+            frame.attrs.update({"encoding-type": "dataframe", "encoding-version": "0.2.0"})
+            frame.attrs.update({"_index": "_index", "column-order": np.zeros(0)})
+            frame["_index"] = [f"{prefix}{i}" for i in range(n)]
+            frame["_index"].attrs["encoding-type"] = "string-array"
+            frame["_index"].attrs["encoding-version"] = "0.2.0"
 
 
 def with_x(path, values: np.ndarray, **storage) -> None:
     write_frames(path, *values.shape)
     with h5py.File(path, "r+") as file:
-        if "X" in file:
-            del file["X"]
         file.create_dataset("X", data=values, **storage)
 
 
@@ -108,8 +112,6 @@ def test_every_way_to_store_a_matrix_reads_as_h5py_reads_it(tmp_path_factory, st
     write_frames(path, *shape)
     libver = random.choice(["earliest", "latest"])
     with h5py.File(path, "r+", libver=(libver, "latest")) as file:
-        if "X" in file:
-            del file["X"]
         x = file.create_dataset("X", shape, **storage)
         part = np.zeros(shape)[written]
         if part.size and all((s.step or 1) > 0 for s in written):
@@ -209,8 +211,16 @@ def forms(tmp_path_factory):
     return paths
 
 
-@pytest.mark.parametrize("number", range(len(STRATEGIES)))
-@pytest.mark.parametrize("output", ["dense", "csr"])
+FAST = {("dense", 0), ("csr", 1), ("dense", 2), ("csr", 3), ("dense", 4)}
+
+
+@pytest.mark.parametrize(
+    ("output", "number"),
+    [
+        pytest.param(*case, marks=[pytest.mark.slow] * (case not in FAST))
+        for case in itertools.product(("dense", "csr"), range(len(STRATEGIES)))
+    ],
+)
 def test_all_forms_give_the_same_batches(forms, number, output):
     genes = [f"gene{i}" for i in (30, 2, 11, 36, 0)]
     pipelines = [
@@ -281,7 +291,7 @@ print(n, resident()[0] - before)
 """
 
 
-@pytest.mark.parametrize("output", ["dense", "csr"])
+@pytest.mark.parametrize("output", ["dense", pytest.param("csr", marks=pytest.mark.slow)])
 def test_a_chunk_larger_than_the_budget_is_read_alone(tmp_path, output):
     values = np.arange(2_000 * 6_000, dtype=np.float32).reshape(2_000, 6_000) % 100
     with_x(tmp_path / "a.h5ad", values, chunks=(2_000, 6_000), compression="gzip", shuffle=True)
@@ -304,14 +314,20 @@ print(len(cells), resident() - before)
 """
 
 
+@pytest.fixture(scope="module")
+def million(tmp_path_factory):
+    """Cells without X, and genes."""
+    path = tmp_path_factory.mktemp("million") / "a.h5ad"
+    write_frames(path, 1_000_000, 20)
+    return path
+
+
 @pytest.mark.parametrize("storage", [{}, {"chunks": (10, 10), "compression": "gzip"}])
-def test_opening_takes_memory_for_no_cell(tmp_path, storage):
+def test_opening_takes_memory_for_no_cell(million, tmp_path, storage):
     small = tmp_path / "small.h5ad"
     with_x(small, np.ones((10, 20), np.float32))
-    write_frames(tmp_path / "a.h5ad", 1_000_000, 20)
+    shutil.copy(million, tmp_path / "a.h5ad")
     with h5py.File(tmp_path / "a.h5ad", "r+") as file:
-        if "X" in file:
-            del file["X"]
         file.create_dataset("X", (1_000_000, 20), np.float32, **storage)[5:7] = 1
     n, grown = run_quietly(OPENED, tmp_path / "a.h5ad", small, timeout=100).split()
     assert int(n) == 1_000_000
@@ -336,8 +352,6 @@ def test_a_chunk_that_is_damaged_is_named(tmp_path):
 def test_one_dimension_is_refused_by_name(tmp_path):
     write_frames(tmp_path / "a.h5ad", 5, 3)
     with h5py.File(tmp_path / "a.h5ad", "r+") as file:
-        if "X" in file:
-            del file["X"]
         file["X"] = np.ones(5)
     with pytest.raises(cf.errors.CorruptDataError, match="must have 2 dimensions: 'X' has 1"):
         cf.open(tmp_path / "a.h5ad")

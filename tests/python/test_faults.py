@@ -36,7 +36,11 @@ def test_a_fault_loses_nothing_and_the_next_run_goes_on(atlas, tmp_path, name):
         struck.strike(fault)
 
 
-@pytest.mark.parametrize("name", ["overwrite", "append", "export_over", "vocabulary"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("overwrite", marks=pytest.mark.slow), "append", "export_over",
+     pytest.param("vocabulary", marks=pytest.mark.slow)],
+)  # fmt: skip
 def test_a_kill_at_what_makes_files_last_leaves_the_old_or_the_new(atlas, tmp_path, name):
     """make attack kills at each unlink, rename, fsync and ftruncate, before and after the call."""
     struck = attack.Attack(attack.SCENARIOS[name], atlas, tmp_path)

@@ -86,7 +86,7 @@ def test_padding_selections_and_ranks_have_the_mask_of_their_cells(parts, paths)
     assert len(some) % 3 or padded
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_batches_of_workers_have_their_mask(parts, paths, method):
     cells = cf.open(paths, join="outer").filter("cell_type is not missing")
     rows = np.flatnonzero(np.concatenate([p.obs["cell_type"].notna() for p in parts.values()]))
@@ -124,7 +124,10 @@ def test_one_file_and_files_of_one_axis_have_all_genes(parts, paths):
     assert cf.open([paths[0], paths[2]]).gene_mask.all()
 
 
-@pytest.mark.parametrize(("join", "n_genes"), [("inner", 13207), ("outer", 28483)])
+@pytest.mark.parametrize(
+    ("join", "n_genes"),
+    [pytest.param("inner", 13207, marks=pytest.mark.slow), ("outer", 28483)],
+)
 def test_files_joined_are_what_anndata_joins(shared_data, made_data, join, n_genes):
     files = sorted((shared_data / "anndata").glob("derived_mix_*.h5ad"))
     adatas = [read_anndata(file) for file in files]

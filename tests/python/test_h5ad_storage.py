@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -47,6 +48,14 @@ def atlas(n_genes: int = 12) -> anndata.AnnData:
         {"symbol": [f"s{g}" for g in range(n_genes)]}, index=[f"gene_{g}" for g in range(n_genes)]
     )
     return anndata.AnnData(x, obs=every_kind_of_column(), var=var)
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory) -> pathlib.Path:
+    """To be copied."""
+    path = tmp_path_factory.mktemp("original") / "a.h5ad"
+    atlas().write_h5ad(path)
+    return path
 
 
 def assert_equal_to_anndata(path: pathlib.Path) -> None:
@@ -174,9 +183,9 @@ def read_everything(path: pathlib.Path) -> None:
     + [(store_outside, name) for name in NUMBERS]
     + [(make_virtual, name) for name in NUMBERS],
 )
-def test_what_lies_in_another_file_is_refused_by_name(tmp_path, divert, name):
-    atlas().write_h5ad(tmp_path / "a.h5ad")
-    atlas().write_h5ad(tmp_path / "other.h5ad")
+def test_what_lies_in_another_file_is_refused_by_name(original, tmp_path, divert, name):
+    for copy in ("a", "other"):
+        shutil.copy(original, tmp_path / f"{copy}.h5ad")
     divert(tmp_path, name)
     for use in (
         read_everything,
@@ -239,9 +248,10 @@ def test_no_code_is_loaded_for_a_filter(tmp_path):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("strategy", [cf.Streaming(), cf.BlockShuffling(1), cf.BlockShuffling(16)])
-@pytest.mark.parametrize("memory_budget", [32_000_000, 2**31])
-def test_compressed_files_among_plain_ones_give_the_same_batches(tmp_path, strategy, memory_budget):
+@pytest.fixture(scope="module")
+def three_parts(tmp_path_factory) -> pathlib.Path:
+    """A folder with each part in three kinds of storage."""
+    folder = tmp_path_factory.mktemp("parts")
     kinds = {"plain": None, "gzip": "gzip", "lzf": "lzf"}
     for part in range(3):
         x = scipy.sparse.random(
@@ -249,10 +259,17 @@ def test_compressed_files_among_plain_ones_give_the_same_batches(tmp_path, strat
             data_rvs=lambda n: np.arange(1, n + 1, dtype=np.float32),
         )  # fmt: skip
         for kind, compression in kinds.items():
-            anndata.AnnData(x).write_h5ad(tmp_path / f"{part}_{kind}.h5ad", compression=compression)
+            anndata.AnnData(x).write_h5ad(folder / f"{part}_{kind}.h5ad", compression=compression)
+    return folder
 
+
+@pytest.mark.parametrize("strategy", [cf.Streaming(), cf.BlockShuffling(1), cf.BlockShuffling(16)])
+@pytest.mark.parametrize("memory_budget", [32_000_000, 2**31])
+def test_compressed_files_among_plain_ones_give_the_same_batches(
+    three_parts, strategy, memory_budget
+):
     def batches(*kinds):
-        cells = cf.open([tmp_path / f"{part}_{kind}.h5ad" for part, kind in enumerate(kinds)])
+        cells = cf.open([three_parts / f"{part}_{kind}.h5ad" for part, kind in enumerate(kinds)])
         loader = cf.Loader(cells, strategy, 64, memory_budget=memory_budget, threads=2)
         return [batch.to_numpy().copy() for batch in loader]
 

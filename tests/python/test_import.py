@@ -32,7 +32,11 @@ for batch in cf.Loader(cells, cf.BlockShuffling(8), batch_size=500):
     assert modules_after(code) & HEAVY <= {"numpy"}
 
 
-@pytest.mark.parametrize("other", ["hashlib, ssl", "torch", "pyarrow.parquet", "h5py", "anndata"])
+@pytest.mark.parametrize(
+    "other",
+    ["hashlib, ssl", pytest.param("torch", marks=pytest.mark.slow), "pyarrow.parquet", "h5py",
+     pytest.param("anndata", marks=pytest.mark.slow)],
+)  # fmt: skip
 def test_other_packages_load_before_and_after_the_core(other):
     # libcrypto, HDF5 and Arrow are each in the process more than once.
     modules_after(
@@ -88,10 +92,21 @@ def test_errors_are_native_types_too():
         assert str(kind("what, where, what to do")) == "what, where, what to do"
 
 
+NAMED = """
+import os
+import pyarrow, scipy.sparse, torch  # once, as several of them do
+for name in ("dataset", "distributed", "gene_selection", "memmap_store", "sampling", "sharding",
+             "vocab"):
+    if os.fork() == 0:
+        import cellfeed as cf
+        getattr(cf.data, name)
+        os._exit(0)
+    assert os.wait()[1] == 0, name
+"""
+
+
 def test_modules_of_the_specification_are_there_when_named():
-    for name in ("dataset", "distributed", "gene_selection", "memmap_store", "sampling", "sharding",
-                 "vocab"):  # fmt: skip
-        modules_after(f"import cellfeed as cf; cf.data.{name}")
+    modules_after(NAMED)
 
 
 MISSING = """

@@ -1,13 +1,14 @@
 """Sparse rows of joined files against anndata.concat: every way in which columns move."""
 
 from graphlib import TopologicalSorter
-from itertools import pairwise
+from itertools import pairwise, product
 
 import anndata
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from fast_cases import fast
 
 import cellfeed as cf
 from cellfeed.conversion import convert_to_shards
@@ -40,7 +41,19 @@ def stored_rows(random: np.random.Generator, stored: str) -> scipy.sparse.csr_ma
     return x
 
 
-@pytest.fixture(scope="module", params=[(order, stored) for order in ORDERS for stored in STORED])
+# Of the orders, the ways to store them, and the ways to read them.
+FILES = [
+    ("sorted", "int32"), ("sorted", "gzip"), ("sorted", "unsorted"), ("shuffled", "int64"),
+    ("shuffled", "shards"), ("shuffled", "int32"),
+]  # fmt: skip
+READS = [("outer", 1, 7), ("outer", 64, 900), ("inner", 1, 900), ("inner", 64, 7)]
+
+
+def case_of(files):
+    return pytest.param(files, id="-".join(files), marks=[pytest.mark.slow] * (files not in FILES))
+
+
+@pytest.fixture(scope="module", params=map(case_of, product(ORDERS, STORED)))
 def files(request, tmp_path_factory):
     """Three files, of which each has genes of its own; and what they hold."""
     order, stored = request.param
@@ -66,9 +79,10 @@ def files(request, tmp_path_factory):
     return paths, adatas
 
 
-@pytest.mark.parametrize("join", ["outer", "inner"])
-@pytest.mark.parametrize("block", [1, 64])
-@pytest.mark.parametrize("batch_size", [7, 900])  # in the caches, and past them
+@pytest.mark.parametrize(
+    ("join", "block", "batch_size"),  # in the caches, and past them
+    fast(READS, product(["outer", "inner"], [1, 64], [7, 900])),
+)
 def test_joined_rows_are_those_of_anndata(files, join, block, batch_size):
     paths, adatas = files
     cells = cf.open(paths, join=join, obs=["row"])

@@ -28,7 +28,7 @@ N_CELLS, N_GENES = 400, 50
 def write(path: pathlib.Path, seed: int = 1, layout: str = "csr", compression: str | None = None):
     x = sp.random(N_CELLS, N_GENES, 0.3, format=layout, dtype=np.float32, random_state=seed)
     anndata.AnnData(x).write_h5ad(path, compression=compression)
-    # The packed cache waits until a file cannot change any more without a trace.
+    # Who opens a file of this second on a server waits until that is over.
     old = time.time() - 60
     os.utime(path, (old, old))
     return path
@@ -62,24 +62,31 @@ def oracle(path):
     return np.asarray(anndata.read_h5ad(path).X.todense())
 
 
-def fill(tmp_path, url, cache):
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    """A folder whose files are waited for once: until they are 2 seconds old."""
+    folder = tmp_path_factory.mktemp("local")
+    write(folder / "gz.h5ad", 7, compression="gzip")
+    write(folder / "csc.h5ad", 8, "csc")
+    return folder
+
+
+def fill(local, url, cache):
     """A copy, packed rows that became shards, and sorted rows."""
     cf.set_storage_options(url, {"cache_dir": cache})
     copied = cf.open(f"{url}/a.h5ad")
-    packed = cf.open(
-        write(tmp_path / "gz.h5ad", 7, compression="gzip"), cache_mode="packed", cache_dir=cache
-    )
+    packed = cf.open(local / "gz.h5ad", cache_mode="packed", cache_dir=cache)
     x_of(packed)
     shards = packed.packed_shards()
-    rows = cf.open(write(tmp_path / "csc.h5ad", 8, "csc"), cache_dir=cache)
+    rows = cf.open(local / "csc.h5ad", cache_dir=cache)
     x_of(rows)
     return copied, shards
 
 
-def test_what_is_kept_is_listed_verified_and_removed(tmp_path, served):
+def test_what_is_kept_is_listed_verified_and_removed(tmp_path, served, local):
     folder, url = served
     cache = tmp_path / "cache"
-    copied, shards = fill(tmp_path, url, cache)
+    copied, shards = fill(local, url, cache)
     (cache / "notes.txt").write_text("mine")
     (cache / "0123456789abcdef.h5ad").write_text("mine too")
 
@@ -125,9 +132,9 @@ def flip(path: pathlib.Path):
 @pytest.mark.parametrize(
     "name", ["*-a.h5ad", "*/X.packed-*/shards/*.cells", "*/X/*.cells", "*/X/shard_metadata.json"]
 )
-def test_a_flipped_bit_is_found(tmp_path, served, name):
+def test_a_flipped_bit_is_found(tmp_path, served, local, name):
     cache = tmp_path / "cache"
-    fill(tmp_path, served[1], cache)
+    fill(local, served[1], cache)
     (file,) = [path for path in cache.glob(name) if path.is_file()]
     flip(file)
     found = ask("verify", cache, code=1)
@@ -139,12 +146,8 @@ def test_a_flipped_bit_is_found(tmp_path, served, name):
 
 
 @pytest.mark.parametrize("ending", ["cells", "rows"])
-def test_a_flipped_bit_of_a_segment_is_found(tmp_path, ending):
-    cells = cf.open(
-        write(tmp_path / "gz.h5ad", compression="gzip"),
-        cache_mode="packed",
-        cache_dir=tmp_path / "cache",
-    )
+def test_a_flipped_bit_of_a_segment_is_found(tmp_path, local, ending):
+    cells = cf.open(local / "gz.h5ad", cache_mode="packed", cache_dir=tmp_path / "cache")
     for _ in cf.Loader(cells[np.arange(100)], cf.Streaming(), batch_size=50):
         pass
     cells.packed_shards()  # all that was read is written
@@ -262,11 +265,11 @@ def test_rows_go_to_the_cache_folder_of_the_user(tmp_path, monkeypatch):
     assert cf.info(path)["row_cache"] == str(folder / "X")
 
 
-def test_a_configuration_keeps_packed_rows(tmp_path, monkeypatch):
+def test_a_configuration_keeps_packed_rows(tmp_path, local, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "gz.h5ad", compression="gzip")
+    path = local / "gz.h5ad"
     (tmp_path / "run.yaml").write_text(
-        "data: {paths: gz.h5ad, cloud: {cache_dir: cache, cache_mode: packed}}\n"
+        f"data: {{paths: {path}, cloud: {{cache_dir: cache, cache_mode: packed}}}}\n"
     )
     module = cf.training.CellDataModule.from_config("run.yaml", split={"train": 1.0})
     module.setup()
@@ -275,14 +278,14 @@ def test_a_configuration_keeps_packed_rows(tmp_path, monkeypatch):
     module.cells.packed_shards()
     assert [entry["kind"] for entry in ask("list", tmp_path / "cache")["entries"]] == ["packed"]
     with pytest.raises(cf.errors.InvalidArgumentError, match="in memory"):
-        cf.open(anndata.read_h5ad("gz.h5ad"), cache_mode="packed")
-    other = cf.training.CellDataModule.from_config("run.yaml", data=cf.open("gz.h5ad"))
+        cf.open(anndata.read_h5ad(path), cache_mode="packed")
+    other = cf.training.CellDataModule.from_config("run.yaml", data=cf.open(path))
     assert other is not None
     with pytest.raises(cf.errors.InvalidArgumentError, match="is open"):
-        cf.training.CellDataModule(cf.open("gz.h5ad"), cache_mode="packed")
+        cf.training.CellDataModule(cf.open(path), cache_mode="packed")
     done = run("shard", "--config", "run.yaml", "--output-dir", "out", code=1)
     assert "cache_mode" in done.stderr and "run.yaml" in done.stderr
-    (tmp_path / "run.yaml").write_text("data: {paths: gz.h5ad, cloud: {cache_mode: packed}}\n")
+    (tmp_path / "run.yaml").write_text(f"data: {{paths: {path}, cloud: {{cache_mode: packed}}}}\n")
     with pytest.raises(cf.errors.InvalidArgumentError, match="cache_dir"):
         cf.training.CellDataModule.from_config("run.yaml")
 
@@ -334,12 +337,8 @@ def test_notes_that_are_damaged_stop_nobody(tmp_path, served):
     assert ask("verify", cache)["ok"]
 
 
-def test_a_cache_dir_may_be_called_like_a_folder_of_one_file(tmp_path):
-    cells = cf.open(
-        write(tmp_path / "gz.h5ad", compression="gzip"),
-        cache_mode="packed",
-        cache_dir=tmp_path / "my.cellfeed",
-    )
+def test_a_cache_dir_may_be_called_like_a_folder_of_one_file(tmp_path, local):
+    cells = cf.open(local / "gz.h5ad", cache_mode="packed", cache_dir=tmp_path / "my.cellfeed")
     x_of(cells)
     cells.packed_shards()
     assert [e["what"] for e in ask("list", tmp_path / "my.cellfeed")["entries"]] == ["X of gz.h5ad"]

@@ -9,6 +9,7 @@ import runpy
 import signal
 import subprocess
 import sys
+from itertools import product
 
 import anndata
 import numpy as np
@@ -18,6 +19,7 @@ import pytest
 import scanpy
 import scipy.sparse
 import xxhash
+from fast_cases import fast
 from program import run
 
 import cellfeed as cf
@@ -108,10 +110,21 @@ def expect_sizes(folder, files):
         assert SIZE not in obs and SIZE not in shards.fixed_obs(cell)
 
 
-@pytest.mark.parametrize("layout", ["packed", "dense"])
-@pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("gene_order", ["source", "mean"])
-@pytest.mark.parametrize("how", ["inner", "vocabulary"])
+# Every two of these in every way.
+PAIRS = [
+    ("packed", False, "source", "inner"), ("packed", True, "mean", "vocabulary"),
+    ("dense", False, "mean", "vocabulary"), ("dense", True, "source", "vocabulary"),
+    ("dense", True, "mean", "inner"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("layout", "shuffle", "gene_order", "how"),
+    fast(
+        PAIRS,
+        product(["packed", "dense"], [False, True], ["source", "mean"], ["inner", "vocabulary"]),
+    ),
+)
 def test_totals_are_those_of_all_genes(files, tmp_path, layout, shuffle, gene_order, how):
     genes = KEPT if how == "inner" else ["b", "nowhere", "g3"]
     chosen = {"join": "inner"} if how == "inner" else {"gene_vocab": genes, "missing_genes": "zero"}

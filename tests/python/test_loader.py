@@ -61,7 +61,7 @@ def test_format_threads_and_budget_change_nothing(sources):
         for threads, budget in [(1, "2GB"), (4, "32MB")]:
             loader = cf.Loader(
                 cf.open(sources[kind]),
-                cf.BlockShuffling(4),
+                cf.BlockShuffling(4, indices=range(250, 650)),  # of three shards
                 batch_size=128,
                 seed=1,
                 threads=threads,
@@ -89,14 +89,15 @@ def test_epochs_differ_and_set_epoch_brings_one_back(sources):
 @pytest.mark.parametrize("output", ["csr", "dense"])
 @pytest.mark.parametrize("target_sum", [1e4, 7.5])
 def test_normalize_and_log1p_equal_scanpy(sources, output, target_sum):
-    adata = read_anndata(sources["gzip"])
+    rows = np.arange(0, 1020, 5)
+    adata = read_anndata(sources["gzip"])[rows].copy()
     adata.X = adata.X.astype(np.float64)
     scanpy.pp.normalize_total(adata, target_sum=target_sum)
     scanpy.pp.log1p(adata)
     transforms = [cf.NormalizeTotal(target_sum), cf.Log1p()]
     for kind in ("gzip", "packed"):
         cells = cf.open(sources[kind])
-        x = cells.read(slice(None), output=output, transforms=transforms).to_numpy()
+        x = cells.read(rows, output=output, transforms=transforms).to_numpy()
         np.testing.assert_allclose(x, adata.X.toarray(), rtol=3e-7)
         log2 = cells.read(slice(0, 9), transforms=[cf.Log1p(base=2)]).to_numpy()
         np.testing.assert_allclose(log2, np.log2(1 + cells[:9].to_numpy().astype(float)), rtol=3e-7)
@@ -137,7 +138,8 @@ def test_genes_that_are_not_there_are_named_when_the_loader_is_made(sources):
 
 
 def test_batches_outlive_the_loader_and_are_not_overwritten(sources, expected):
-    loader = cf.Loader(cf.open(sources["packed"]), cf.BlockShuffling(1), batch_size=100)
+    order = cf.BlockShuffling(1, indices=range(0, 1020, 3))
+    loader = cf.Loader(cf.open(sources["packed"]), order, batch_size=100)
     kept = [(batch.index, batch.x, batch.to_torch()) for batch in loader]
     del loader
     gc.collect()
@@ -231,6 +233,7 @@ def test_stats_count_what_was_done(sources, expected):
     assert stats["bytes_read"] >= stats["bytes_used"] > 0
 
 
+@pytest.mark.slow
 def test_memory_stays_under_the_budget(tmp_path):
     random = scipy.sparse.random(40_000, 2_000, density=0.1, format="csr", dtype=np.float32, rng=0)
     random.data[:] = np.ceil(random.data * 50)

@@ -1,5 +1,6 @@
 """Files that are shortened or written over while they are open: named errors, no dead process."""
 
+import itertools
 import pathlib
 import shutil
 
@@ -12,7 +13,7 @@ from child_program import run_quietly
 
 import cellfeed as cf
 
-N_CELLS, N_GENES = 20_000, 300
+N_CELLS, N_GENES = 5_000, 300
 
 
 @pytest.fixture(scope="module")
@@ -63,23 +64,32 @@ try:
                 else:
                     with open(path, "r+b") as file:
                         file.truncate(0)
-                        file.write(bytes(1 << 20))
+                        file.write(bytes(1 << 16))
 except cf.CellfeedError as error:
     assert path in str(error), error
     print("named")
 """
 
 
+LOSSES = [
+    *((kind, how, 0, "always") for kind in ("plain", "gzip", "dense", "shards")
+      for how in ("shorten", "overwrite")),
+    ("shards", "shorten", 0, "never"),
+    ("shards", "overwrite", 1, "never"),
+    ("plain", "shorten", 1, "always"),
+]  # fmt: skip
+# Each kind of file once, and shards, which are mapped, in every way.
+FAST = {
+    ("plain", "shorten", 0, "always"), ("gzip", "overwrite", 0, "always"),
+    ("dense", "shorten", 0, "always"), ("shards", "overwrite", 0, "always"),
+    ("shards", "shorten", 0, "never"), ("shards", "overwrite", 1, "never"),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("kind", "how", "workers", "verify"),
-    [
-        *((kind, how, 0, "always") for kind in ("plain", "gzip", "dense", "shards")
-          for how in ("shorten", "overwrite")),
-        ("shards", "shorten", 0, "never"),
-        ("shards", "overwrite", 1, "never"),
-        ("plain", "shorten", 1, "always"),
-    ],
-)  # fmt: skip
+    [pytest.param(*case, marks=[pytest.mark.slow] * (case not in FAST)) for case in LOSSES],
+)
 def test_a_file_that_loses_its_bytes_is_named(originals, tmp_path, kind, how, workers, verify):
     folder = pathlib.Path(shutil.copytree(originals / kind, tmp_path / kind))
     path = next(folder.glob("*.cells" if kind == "shards" else "*.h5ad"))
@@ -130,9 +140,21 @@ print("named", named)
 """
 
 
-@pytest.mark.parametrize("verify", ["always", "never"])
-@pytest.mark.parametrize("how", ["tail", "most", "touched"])
-@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+OBS_FAST = {
+    ("arrow", "tail", "always"), ("arrow", "most", "never"), ("arrow", "touched", "always"),
+    ("parquet", "tail", "never"), ("parquet", "most", "always"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "verify"),
+    [
+        pytest.param(*case, marks=[pytest.mark.slow] * (case not in OBS_FAST))
+        for case in itertools.product(
+            ("arrow", "parquet"), ("tail", "most", "touched"), ("always", "never")
+        )
+    ],
+)
 def test_obs_of_a_shard_that_loses_its_bytes_is_named(originals, tmp_path, kind, how, verify):
     folder = pathlib.Path(shutil.copytree(originals / "shards", tmp_path / "shards"))
     path = next(folder.glob(f"shard_*.{kind}"))

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 import warnings
 
 import anndata
@@ -50,7 +51,7 @@ def write_modalities(root, modalities):
     anndata.io.write_elem(root, "var", pd.DataFrame(index=names))
 
 
-def write_tables(path, tables):
+def write_table(path, name, adata):
     """As spatialdata.SpatialData.write does it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -58,23 +59,36 @@ def write_tables(path, tables):
         root.attrs["spatialdata_attrs"] = {"version": "0.2"}
         root.create_group("images")
         root.create_group("tables")
-        for name, adata in tables.items():
-            anndata.io.write_elem(root, f"tables/{name}", adata)
+        anndata.io.write_elem(root, f"tables/{name}", adata)
         zarr.consolidate_metadata(path)
 
 
-@pytest.fixture(params=["m.h5mu", "m2.zarr", "m3.zarr"])
-def path(request, tmp_path):
-    path = tmp_path / request.param
-    if path.suffix == ".h5mu":
-        with h5py.File(path, "w") as file:
-            write_modalities(file, {"rna": RNA, "prot": PROT})
-        return path
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Of every kind one: what was written just now is waited for until it is 2 seconds old."""
+    folder = tmp_path_factory.mktemp("written")
+    with h5py.File(folder / "m.h5mu", "w") as file:
+        write_modalities(file, {"rna": RNA, "prot": PROT})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        root = zarr.open_group(path, mode="w", zarr_format=int(path.stem[-1]))
-        write_modalities(root, {"rna": RNA, "prot": PROT})
-    return path
+        for zarr_format in (2, 3):
+            path = folder / f"m{zarr_format}.zarr"
+            root = zarr.open_group(path, mode="w", zarr_format=zarr_format)
+            write_modalities(root, {"rna": RNA, "prot": PROT})
+    write_table(folder / "s.zarr", "table", RNA)
+    write_table(folder / "two.zarr", "nuclei", RNA)
+    shutil.copytree(folder / "two.zarr/tables/nuclei", folder / "two.zarr/tables/cells")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zarr.consolidate_metadata(folder / "two.zarr")
+    RNA.write_h5ad(folder / "a.h5ad")
+    cf.convert_to_shards(folder / "a.h5ad", folder / "shards")
+    return folder
+
+
+@pytest.fixture(params=["m.h5mu", "m2.zarr", "m3.zarr"])
+def path(request, written):
+    return written / request.param
 
 
 def dense(matrix):
@@ -118,7 +132,7 @@ def test_a_modality_is_an_anndata(path, tmp_path):
     assert alone.obs_names.tolist() == RNA.obs_names.tolist()
 
 
-def test_what_is_asked_for_has_to_be_there(path, tmp_path):
+def test_what_is_asked_for_has_to_be_there(path):
     for given, error, text in [
         ({}, InvalidArgumentError, "MuData.*prot, rna: choose one with modality="),
         ({"layer": None}, InvalidArgumentError, "MuData.*prot, rna: choose one with modality="),
@@ -135,10 +149,11 @@ def test_what_is_asked_for_has_to_be_there(path, tmp_path):
             cf.open(path, **given)
     with pytest.raises(InvalidArgumentError, match=r"MuData.*prot, rna"):
         cf.info(path)
-    RNA.write_h5ad(tmp_path / "a.h5ad")
-    write_store(RNA, tmp_path / "a.zarr", 3)
-    cf.convert_to_shards(tmp_path / "a.h5ad", tmp_path / "shards")
-    for other in [tmp_path / "a.h5ad", tmp_path / "a.zarr", tmp_path / "shards", RNA]:
+
+
+def test_what_is_no_mudata_has_no_modalities(written):
+    store = written / "two.zarr/tables/nuclei"  # an AnnData by itself
+    for other in [written / "a.h5ad", store, written / "shards", RNA]:
         with pytest.raises(InvalidArgumentError, match=r"modality is for MuData.*leave it out"):
             cf.open(other, modality="rna")
 
@@ -162,24 +177,23 @@ def test_the_program_writes_a_modality(path, tmp_path):
         assert found.uns["who"] == "modality 2"
 
 
-def test_a_spatialdata_store_is_its_table(tmp_path):
-    write_tables(tmp_path / "s.zarr", {"table": RNA})
-    cells = cf.open(tmp_path / "s.zarr", cache_dir=tmp_path / "cache", cache_mode="packed", **ALL)
+def test_a_spatialdata_store_is_its_table(written, tmp_path):
+    store, two = written / "s.zarr", written / "two.zarr"
+    cells = cf.open(store, cache_dir=tmp_path / "cache", cache_mode="packed", **ALL)
     assert_is(cells, RNA)
-    info = cf.info(tmp_path / "s.zarr")
+    info = cf.info(store)
     assert info["root"] == "tables/table" and info["n_cells"] == N
-    cf.export_h5ad(tmp_path / "s.zarr", tmp_path / "a.h5ad")
+    cf.export_h5ad(store, tmp_path / "a.h5ad")
     assert anndata.read_h5ad(tmp_path / "a.h5ad").uns["who"] == "modality 1"
-    write_tables(tmp_path / "two.zarr", {"nuclei": RNA, "cells": PROT})
     with pytest.raises(UnsupportedError, match=r"cells, nuclei.*two.zarr/tables/cells"):
-        cf.open(tmp_path / "two.zarr")
-    assert_is(cf.open(tmp_path / "two.zarr/tables/nuclei", cache_dir=tmp_path, **ALL), RNA)
+        cf.open(two)
+    assert_is(cf.open(two / "tables/nuclei", cache_dir=tmp_path, **ALL), RNA)
 
 
 @pytest.mark.parametrize("suffix", ["h5ad", "zarr"])
 def test_tables_of_obsm(tmp_path, suffix):
     def written(name, frame):
-        adata = RNA.copy()
+        adata = anndata.AnnData(RNA.X, obs=RNA.obs[[]], var=RNA.var)
         adata.obsm["t"] = frame.set_axis(adata.obs_names)
         path = tmp_path / f"{name}.{suffix}"
         if suffix == "zarr":

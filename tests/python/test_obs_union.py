@@ -32,22 +32,34 @@ def categorical(values, categories=None, ordered=False) -> pd.Series:
 
 
 def ways_of(folder, paths):
-    """The same cells directly, through shards, and through a file exported from them."""
+    """The same cells directly, through shards, and through files exported from them."""
     folder.mkdir(exist_ok=True)
-    direct = cf.open(paths)
-    yield direct
-    size = max(2, len(direct) // 4)
+    yield cf.open(paths)
+    yield from through_shards(folder, paths)
+    yield from through_others(folder, paths)
+
+
+def through_shards(folder, paths):
+    size = size_of_shards(paths)
     yield cf.open(cf.convert_to_shards(paths, folder / "shards", shard_size=size))
     cf.convert_to_shards(folder / "shards", folder / "again", shard_size=size + 1)
     yield cf.open(folder / "again")
     cf.export_h5ad(folder / "shards", folder / "back.h5ad")
     yield cf.open(folder / "back.h5ad")
+
+
+def through_others(folder, paths):
+    size = size_of_shards(paths)
     cf.convert_to_shards(paths[:1], folder / "appended", shard_size=size)
     if paths[1:]:
         cf.append_to_shards(paths[1:], folder / "appended", force=True)
     yield cf.open(folder / "appended")
     cf.export_h5ad(paths, folder / "joined.h5ad")
     yield cf.open(folder / "joined.h5ad")
+
+
+def size_of_shards(paths):
+    return max(2, len(cf.open(paths)) // 4)
 
 
 LABEL_CASES = {
@@ -92,11 +104,32 @@ LABEL_CASES = {
 }  # fmt: skip
 
 
+# Each order of the files and each way, or every way of each order.
+WAYS = ["some", pytest.param("all", marks=pytest.mark.slow)]
+
+
+def orders_and_ways(folder, columns, ways):
+    """Orders of the files, and cells of each order by several ways."""
+    paths = files_of(folder, columns)
+    orders = list(itertools.permutations(range(len(paths))))
+    for number, order in enumerate(orders):
+        in_order, into = [paths[i] for i in order], folder / str(number)
+        if ways == "all" or len(orders) == 1:
+            yield order, ways_of(into, in_order)
+            continue
+        yield order, [cf.open(in_order)]
+        into.mkdir()
+        if order == orders[0]:
+            yield order, through_shards(into, in_order)
+        elif order == orders[-1]:
+            yield order, through_others(into, in_order)
+
+
+@pytest.mark.parametrize("ways", WAYS)
 @pytest.mark.parametrize("name", LABEL_CASES)
-def test_labels_are_the_same_through_every_format_and_order_of_files(tmp_path, name):
+def test_labels_are_the_same_through_every_format_and_order_of_files(tmp_path, name, ways):
     columns = LABEL_CASES[name]
-    paths = files_of(tmp_path, columns)
-    for number, order in enumerate(itertools.permutations(range(len(columns)))):
+    for order, made in orders_and_ways(tmp_path, columns, ways):
         in_order = [columns[i] for i in order]
         names, ordered = united_labels(columns)
         labels = [
@@ -105,7 +138,7 @@ def test_labels_are_the_same_through_every_format_and_order_of_files(tmp_path, n
             for label in ([None] * 3 if column is None else column.astype(object).tolist())
         ]
         labels = [None if pd.isna(label) else label for label in labels]
-        for cells in ways_of(tmp_path / str(number), [paths[i] for i in order]):
+        for cells in made:
             assert cells.categories("x") == names
             assert [type(c) for c in cells.categories("x")] == [type(c) for c in names]
             assert cells.obs_column("x").ordered == ordered
@@ -146,19 +179,19 @@ def numbers(kind: str | None) -> pd.Series | None:
     return pd.Series(values, dtype=kind)
 
 
+@pytest.mark.parametrize("ways", WAYS)
 @pytest.mark.parametrize("name", NUMBER_CASES)
-def test_numbers_are_the_same_through_every_format_and_order_of_files(tmp_path, name):
+def test_numbers_are_the_same_through_every_format_and_order_of_files(tmp_path, name, ways):
     kinds, dtype = NUMBER_CASES[name]
     columns = [numbers(kind) for kind in kinds]
-    paths = files_of(tmp_path, columns)
-    for number, order in enumerate(itertools.permutations(range(len(columns)))):
+    for order, made in orders_and_ways(tmp_path, columns, ways):
         expected = [
             value
             for i in order
             for value in ([None] * 3 if columns[i] is None else columns[i].astype(object).tolist())
         ]
         expected = [None if pd.isna(value) else value for value in expected]
-        for cells in ways_of(tmp_path / str(number), [paths[i] for i in order]):
+        for cells in made:
             values = cells.obs_values("x")
             assert values.dtype.name == dtype
             assert [None if v != v else v for v in values.tolist()] == expected

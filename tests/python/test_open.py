@@ -35,8 +35,9 @@ def test_every_row_of_every_csr_matrix_equals_anndata(shared_data, name):
         assert list(cells.var_names) == genes_of(adata, layer)
         batch = cells.read(slice(None), dtype="float64")
         assert_same_csr(batch.x, expected.astype(np.float64))
-        dense = cells.read(slice(None), dtype="float64", output="dense")
-        np.testing.assert_array_equal(dense.x, expected.toarray())
+        some = np.arange(0, len(cells), 7)
+        dense = cells.read(some, dtype="float64", output="dense")
+        np.testing.assert_array_equal(dense.x, expected[some].toarray())
 
 
 @pytest.mark.parametrize("name", OTHER_FILES)
@@ -114,7 +115,7 @@ def test_obs_columns_of_every_kind(tmp_path):
         assert cells.categories("category") == ["b", "a", "unused"]
 
 
-@pytest.mark.parametrize("join", ["inner", "outer"])
+@pytest.mark.parametrize("join", ["inner", pytest.param("outer", marks=pytest.mark.slow)])
 def test_joins_equal_anndata_concat(shared_data, join):
     paths = [shared_data / f"anndata/derived_mix_{name}.h5ad" for name in MIXES]
     adatas = [read_anndata(path) for path in paths]

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import warnings
 
 import anndata
@@ -53,11 +54,23 @@ def write(path, seed=1, dtype=np.float32, compression="gzip", first_gene=0):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
+    """All files together: what was written just now is waited for until it is 2 seconds old."""
     folder = tmp_path_factory.mktemp("packed")
     write(folder / "f32.h5ad")
     write(folder / "i32.h5ad", 2, np.int32)
     write(folder / "f64.h5ad", 3, np.float64, "lzf")
     write(folder / "plain.h5ad", 4, compression=None, first_gene=20)
+    for name, seed in (("one", 1), ("another", 9)):
+        (folder / name).mkdir()
+        write(folder / name / "a.h5ad", seed)
+    anndata.AnnData(np.eye(20, dtype=np.float32)).write_h5ad(folder / "dense.h5ad")
+    write_cellranger3(folder / "two_kinds.h5", {"Gene Expression": 90, "Antibody Capture": 7})
+    for choice in HALVES:
+        write_halves(folder / f"{choice}.h5", choice)
+    for dtype in ("float32", "uint8"):
+        write_repeated(folder / f"repeated_{dtype}.h5ad", dtype)
+    write_lists(folder / "lists.parquet")
+    write_var(folder / "var.parquet", [0, 1])
     return folder
 
 
@@ -261,7 +274,7 @@ def test_a_folder_that_is_removed_has_no_shards(data, tmp_path):
 
 
 def test_the_file_is_not_read_again(data, tmp_path):
-    path = shutil.copy(data / "f32.h5ad", tmp_path / "a.h5ad")
+    path = data / "f32.h5ad"
     wanted = epoch(cf.open(path), cf.Streaming())
     cells = open_packed(path, tmp_path / "cache")
     epoch(cells, cf.Streaming())
@@ -363,7 +376,9 @@ def test_full_disks_are_said_once_and_name_the_folder(data, tmp_path, printed):
     assert kept_rows(tmp_path) == 0
 
 
-@pytest.mark.parametrize("call", ["pwrite", "fsync", "rename"])
+@pytest.mark.parametrize(
+    "call", [pytest.param("pwrite", marks=pytest.mark.slow), "fsync", "rename"]
+)
 def test_cells_whose_list_finds_no_room_go(data, tmp_path, printed, call):
     done = run_program(data / "f32.h5ad", tmp_path, f"{call}:1:ENOSPC", under=".rows")
     assert "no longer kept" in done.stdout.split("\n")[len(printed) - 2]
@@ -402,19 +417,23 @@ def test_damage_under_a_run_is_read_from_the_file(data, tmp_path):
 
 
 def test_a_file_that_is_replaced_is_read_anew(data, tmp_path):
-    path = tmp_path / "a.h5ad"
-    shutil.copy(data / "f32.h5ad", path)
+    path = data / "one" / "a.h5ad"
     epoch(open_packed(path, tmp_path / "cache"), cf.Streaming())
-    other = write(tmp_path / "other.h5ad", seed=9)
-    os.replace(other, path)
+    # With its folder: a file that gets its name just now is waited for.
+    (data / "one").rename(data / "former")
+    (data / "another").rename(data / "one")
     x = anndata.read_h5ad(path).X
     assert (open_packed(path, tmp_path / "cache").read(np.arange(N_CELLS)).x != x).nnz == 0
     assert kept_rows(tmp_path / "cache") in (0, N_CELLS)
 
 
 def test_files_behind_a_server_are_read_once(data, tmp_path):
+    def age(path, hours):
+        """What a server says was changed just now is waited for."""
+        os.utime(path, (time.time() - 3600 * hours,) * 2)
+
     for name in ("f32.h5ad", "plain.h5ad"):
-        shutil.copy(data / name, tmp_path / name)
+        age(shutil.copy(data / name, tmp_path / name), 2)
     wanted = {
         name: epoch(cf.open(data / name), cf.BlockShuffling(4)) for name in os.listdir(tmp_path)
     }
@@ -431,14 +450,13 @@ def test_files_behind_a_server_are_read_once(data, tmp_path):
             assert loader.stats()["bytes_read"] < sum(
                 path.stat().st_size for path in pathlib.Path(folder).iterdir()
             ), "records alone"
-            write(tmp_path / name, seed=11, first_gene=20 if "plain" in name else 0)
+            age(write(tmp_path / name, seed=11, first_gene=20 if "plain" in name else 0), 1)
             x = anndata.read_h5ad(tmp_path / name).X
             assert (open_packed(url, cache).read(np.arange(N_CELLS)).x != x).nnz == 0
 
 
-def test_10x_files_and_what_is_chosen_of_them(tmp_path):
-    path, cache = tmp_path / "a.h5", tmp_path / "cache"
-    write_cellranger3(path, {"Gene Expression": 90, "Antibody Capture": 7})
+def test_10x_files_and_what_is_chosen_of_them(data, tmp_path):
+    path, cache = data / "two_kinds.h5", tmp_path / "cache"
     for feature_type in ("Gene Expression", "all"):
         x = cf.open(path, feature_type=feature_type).read(np.arange(60)).x
         for _ in range(2):
@@ -448,53 +466,64 @@ def test_10x_files_and_what_is_chosen_of_them(tmp_path):
     assert len(list(cache.glob("*/X.packed-*"))) == 2
 
 
-@pytest.mark.filterwarnings("ignore::cellfeed.errors.LeftOutWarning")
-@pytest.mark.parametrize("is_filled", [True, False])
-def test_what_was_chosen_of_a_file_has_rows_of_its_own(tmp_path, is_filled):
+COUNTS = np.random.default_rng(0).integers(1, 9, (300, 2)).astype(np.float32)
+
+
+def write_lists(path):
     """Matrices of one layer whose genes have the same names."""
-    path, var, cache = (tmp_path / name for name in ("a.parquet", "var.parquet", "cache"))
-    random = np.random.default_rng(0)
-    counts = random.integers(1, 9, (300, 2)).astype(np.float32)
-    lists = {"genes": [[0, 1]] * 300, "other": [[1, 0]] * 300, "counts": counts.tolist(),
-             "norm": (counts / 3).tolist()}  # fmt: skip
+    lists = {"genes": [[0, 1]] * 300, "other": [[1, 0]] * 300, "counts": COUNTS.tolist(),
+             "norm": (COUNTS / 3).tolist()}  # fmt: skip
     pq.write_table(pa.table(lists), path, row_group_size=50)
+
+
+def write_var(path, ids):
+    pd.DataFrame({"gene": ["0", "1"], "token_id": ids}).to_parquet(path)
+
+
+@pytest.mark.filterwarnings("ignore::cellfeed.errors.LeftOutWarning")
+def test_what_was_chosen_of_a_file_has_rows_of_its_own(data, tmp_path):
+    """Of some rows in one cache, of all in another."""
+    path, var, random = data / "lists.parquet", data / "var.parquet", np.random.default_rng(0)
     wanted = {
-        "counts": counts, "norm": (counts / 3).astype(np.float32), "other": counts[:, ::-1],
-        "var": counts, "var again": counts[:, ::-1],
+        "counts": COUNTS, "norm": (COUNTS / 3).astype(np.float32), "other": COUNTS[:, ::-1],
+        "var": COUNTS, "var again": COUNTS[:, ::-1],
     }  # fmt: skip
     for name in (*wanted, "norm", "other", "counts"):
         options = {"values_column": "norm" if name == "norm" else "counts"}
         if name == "other":
             options["genes_column"] = "other"
         if name.startswith("var"):
-            ids = [0, 1] if name == "var" else [1, 0]
-            pd.DataFrame({"gene": ["0", "1"], "token_id": ids}).to_parquet(var)
             options["var"] = var
-        cells = open_packed(path, cache, **options)
-        assert list(cells.var_names) == ["0", "1"]
-        rows = np.arange(300) if is_filled else random.permutation(300)[:100]
-        np.testing.assert_allclose(cells.read(rows).x.toarray(), wanted[name][rows], rtol=1e-6)
-    if is_filled:
-        for values, found in (("counts", counts), ("norm", counts / 3)):
-            cells = open_packed(path, cache, values_column=values)
-            cells.read(np.arange(300))
-            (folder,) = cells.packed_shards()
-            np.testing.assert_allclose(cf.open(folder)[:].X.toarray(), found, rtol=1e-6)
+        if name == "var again":
+            write_var(var, [1, 0])
+        for cache, rows in (("some", random.permutation(300)[:100]), ("all", np.arange(300))):
+            cells = open_packed(path, tmp_path / cache, **options)
+            assert list(cells.var_names) == ["0", "1"]
+            np.testing.assert_allclose(cells.read(rows).x.toarray(), wanted[name][rows], rtol=1e-6)
+    for values, found in (("counts", COUNTS), ("norm", COUNTS / 3)):
+        cells = open_packed(path, tmp_path / "all", values_column=values)
+        cells.read(np.arange(300))
+        (folder,) = cells.packed_shards()
+        np.testing.assert_allclose(cf.open(folder)[:].X.toarray(), found, rtol=1e-6)
 
 
-@pytest.mark.parametrize("choice", ["feature_type", "genome"])
-def test_halves_of_a_10x_file_with_the_same_names(tmp_path, choice):
-    path = tmp_path / "a.h5"
+HALVES = {"feature_type": ["Gene Expression", "Antibody Capture"], "genome": ["hg38", "mm10"]}
+
+
+def write_halves(path, choice):
     write_cellranger3(path, {"Gene Expression": 40, "Antibody Capture": 40})
-    halves = {"feature_type": ["Gene Expression", "Antibody Capture"], "genome": ["hg38", "mm10"]}
     with h5py.File(path, "r+") as file:
         features = file["matrix/features"]
         features["name"][:] = features["name"][:40].tolist() * 2
         if choice == "genome":
             features["feature_type"][:] = [b"Gene Expression"] * 80
             features["genome"][:] = [b"hg38"] * 40 + [b"mm10"] * 40
-    found = []
-    for half in halves[choice] * 2:
+
+
+@pytest.mark.parametrize("choice", HALVES)
+def test_halves_of_a_10x_file_with_the_same_names(data, tmp_path, choice):
+    path, found = data / f"{choice}.h5", []
+    for half in HALVES[choice] * 2:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             wanted = cf.open(path, **{choice: half}).read(np.arange(60)).x
@@ -504,9 +533,8 @@ def test_halves_of_a_10x_file_with_the_same_names(tmp_path, choice):
     assert (found[0] != found[1]).nnz > 0
 
 
-@pytest.mark.parametrize("dtype", ["float32", "uint8"])
-def test_entries_that_occur_twice_are_kept_summed_or_not_at_all(tmp_path, dtype):
-    path = tmp_path / "a.h5ad"
+def write_repeated(path, dtype):
+    """Each entry twice."""
     anndata.AnnData(sp.csr_matrix(np.eye(6, dtype=dtype) * 200)).write_h5ad(path)
     with h5py.File(path, "a") as file:
         for name, values in {
@@ -516,6 +544,11 @@ def test_entries_that_occur_twice_are_kept_summed_or_not_at_all(tmp_path, dtype)
             attrs = dict(file["X"][name].attrs)
             del file["X"][name]
             file["X"].create_dataset(name, data=values, compression="gzip").attrs.update(attrs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_entries_that_occur_twice_are_kept_summed_or_not_at_all(data, tmp_path, dtype):
+    path = data / f"repeated_{dtype}.h5ad"
     for _ in range(2):
         cells = open_packed(path, tmp_path / "cache")
         loader = cf.Loader(cells, cf.Streaming(), 6)
@@ -539,10 +572,8 @@ def test_a_run_that_ends_at_once_leaves_what_it_read(data, tmp_path):
 
 
 def test_plain_files_are_read_as_they_are(data, tmp_path):
-    a = anndata.AnnData(np.eye(20, dtype=np.float32))
-    a.write_h5ad(tmp_path / "dense.h5ad")
-    open_packed(tmp_path / "dense.h5ad", tmp_path / "cache").read([3])
-    open_packed(data / "plain.h5ad", tmp_path / "cache").read([3])
+    for name in ("dense.h5ad", "plain.h5ad"):
+        open_packed(data / name, tmp_path / "cache").read([3])
     assert not (tmp_path / "cache").exists()
 
 

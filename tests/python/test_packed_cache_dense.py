@@ -62,10 +62,21 @@ def write(folder, form):
     return path, x
 
 
-@pytest.fixture(scope="module", params=FORMS)
-def dense(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def forms(tmp_path_factory):
+    """All together: what was written just now is waited for until it is 2 seconds old."""
+    made = {form: write(tmp_path_factory.mktemp("dense"), form) for form in FORMS}
+    made["obsm"] = path, _ = write(tmp_path_factory.mktemp("dense"), "<i4")
+    adata = anndata.read_h5ad(path)
+    adata.obsm["X_pca"] = np.random.default_rng(2).normal(size=(N_CELLS, 5))
+    adata.write_h5ad(path, compression="gzip")
+    return made
+
+
+@pytest.fixture(params=FORMS)
+def dense(request, forms):
     """A path of each form, what it holds, and how it is opened."""
-    path, x = write(tmp_path_factory.mktemp("dense"), request.param)
+    path, x = forms[request.param]
     options = {"obs": ["t"]} if request.param == "parquet" else {}
     return path, x, options
 
@@ -157,8 +168,8 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("kind", CHANGED)
-def test_batches_that_are_changed_on_the_way(tmp_path, kind):
-    path, _ = write(tmp_path, "<i4")
+def test_batches_that_are_changed_on_the_way(forms, tmp_path, kind):
+    path, _ = forms["<i4"]
     for _ in range(2):
         opened = cf.open(path), cf.open(path, cache_mode="packed", cache_dir=tmp_path / "cache")
         loaders = [cf.Loader(cells, cf.BlockShuffling(4), 64, **CHANGED[kind]) for cells in opened]
@@ -166,8 +177,8 @@ def test_batches_that_are_changed_on_the_way(tmp_path, kind):
             assert_same_bits(a, b)
 
 
-def test_values_that_do_not_fit_are_named_as_by_the_file(tmp_path):
-    path, _ = write(tmp_path, "<f8")
+def test_values_that_do_not_fit_are_named_as_by_the_file(forms, tmp_path):
+    path, _ = forms["<f8"]
     cells = cf.open(path, cache_mode="packed", cache_dir=tmp_path / "cache")
     for kept in (False, True):
         for output in ("csr", "dense"):
@@ -182,8 +193,8 @@ def test_values_that_do_not_fit_are_named_as_by_the_file(tmp_path):
             cells.packed_shards()
 
 
-def test_damaged_records_are_read_from_the_file(tmp_path):
-    path, x = write(tmp_path, "<f4")
+def test_damaged_records_are_read_from_the_file(forms, tmp_path):
+    path, x = forms["<f4"]
     cache = tmp_path / "cache"
     cells = cf.open(path, cache_mode="packed", cache_dir=cache)
     cells.read(np.arange(0, N_CELLS, 2))
@@ -200,11 +211,9 @@ def test_damaged_records_are_read_from_the_file(tmp_path):
         np.testing.assert_array_equal(bits(batch.x), bits(x[np.asarray(batch.index)]))
 
 
-def test_arrays_of_obsm_are_kept(tmp_path):
-    path, _ = write(tmp_path, "<i4")
+def test_arrays_of_obsm_are_kept(forms, tmp_path):
+    path, _ = forms["obsm"]
     adata = anndata.read_h5ad(path)
-    adata.obsm["X_pca"] = np.random.default_rng(2).normal(size=(N_CELLS, 5))
-    adata.write_h5ad(path, compression="gzip")
     for _ in range(2):
         cells = cf.open(path, obsm=["X_pca"], cache_mode="packed", cache_dir=tmp_path / "cache")
         for _ in range(2):

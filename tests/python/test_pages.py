@@ -124,11 +124,13 @@ def test_preprocessing(atlas):
     assert names["refused"] is not None
 
 
+@pytest.mark.slow
 def test_many_machines(atlas):
     run_page("many_machines.md")
     assert len(cf.open("processed").var_names) == 20
 
 
+@pytest.mark.slow
 def test_distributed(atlas):
     run_page("distributed.md")
 
@@ -156,6 +158,7 @@ def test_runs(atlas):
     assert (atlas / "runs" / "kinds" / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_cloud(atlas, s3, monkeypatch):
     boto3 = pytest.importorskip("boto3")
     for name, value in s3.environment.items():

@@ -1,5 +1,6 @@
 """Parquet tables of cells give what pyarrow and scipy make of them, or a named error."""
 
+import itertools
 import json
 import pickle
 import subprocess
@@ -11,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 from conftest import REAL_DATA
+from fast_cases import fast
 from program import PROGRAM
+from small_atlas import write_atlas
 
 import cellfeed as cf
 
@@ -92,19 +95,24 @@ def test_ids_of_every_type_in_lists(tmp_path, gene_type, list_type):
     assert_matrix(cf.open(path, var=gene_table(tmp_path / "var.parquet")), x)
 
 
-@pytest.mark.parametrize("row_group_size", [1, 7, 50, 1000])
+WRITTEN = {
+    "snappy": {},
+    "zstd": {"data_page_version": "2.0"},
+    "gzip": {"use_dictionary": False, "write_statistics": False},
+    "none": {"data_page_size": 64, "write_page_index": True},
+    "brotli": {"write_page_checksum": True, "version": "1.0"},
+}
+
+
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"compression": "snappy"},
-        {"compression": "zstd", "data_page_version": "2.0"},
-        {"compression": "gzip", "use_dictionary": False, "write_statistics": False},
-        {"compression": "none", "data_page_size": 64, "write_page_index": True},
-        {"compression": "brotli", "write_page_checksum": True, "version": "1.0"},
-    ],
+    ("compression", "row_group_size"),
+    fast(
+        [("snappy", 1000), ("zstd", 7), ("gzip", 50), ("none", 1), ("none", 50), ("brotli", 7)],
+        itertools.product(WRITTEN, [1, 7, 50, 1000]),
+    ),
 )
-def test_however_it_is_written(tmp_path, row_group_size, options):
-    x = counts()
+def test_however_it_is_written(tmp_path, compression, row_group_size):
+    x, options = counts(), {"compression": compression, **WRITTEN[compression]}
     path = write(tmp_path / "a.parquet", lists(x), row_group_size=row_group_size, **options)
     assert_matrix(cf.open(path, var=gene_table(tmp_path / "var.parquet")), x)
     wide = pd.DataFrame(x.toarray(), columns=GENES)
@@ -497,11 +505,11 @@ def test_a_column_named_as_obs_has_to_be_there(tmp_path):
 
 
 def test_a_conversion_without_a_cache(tmp_path):
-    x = scipy.sparse.random(20_000, 500, 0.05, "csr", dtype=np.float32, random_state=1)
-    path = write(tmp_path / "a.parquet", lists(x), row_group_size=5000)
+    x = scipy.sparse.random(4000, 500, 0.05, "csr", dtype=np.float32, random_state=1)
+    path = write(tmp_path / "a.parquet", lists(x), row_group_size=1000)
     cells = cf.open(path, cache=0)
     cf.convert_to_shards(cells, tmp_path / "shards")
-    got = cf.open(tmp_path / "shards").read(slice(0, 20_000)).x
+    got = cf.open(tmp_path / "shards").read(slice(0, 4000)).x
     assert (got != x[:, : got.shape[1]]).nnz == 0
 
 
@@ -544,8 +552,8 @@ def test_tables_that_are_none_of_cells(tmp_path, columns, kind, message):
     assert str(path) in str(caught.value)
 
 
-def test_options_of_tables_are_for_tables(tmp_path, made_data):
-    path = next(iter(sorted(made_data.rglob("*.h5ad"))))
+def test_options_of_tables_are_for_tables(tmp_path):
+    (path,) = write_atlas(tmp_path)
     for option in ["genes_column", "values_column", "var"]:
         with pytest.raises(cf.errors.InvalidArgumentError, match=f"{option} is for Parquet"):
             cf.open(path, **{option: "x"})

@@ -1,8 +1,10 @@
 """preprocess: values and genes are scanpy's; what was done is recorded, and not done twice."""
 
 import contextlib
+import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -14,6 +16,7 @@ import pandas as pd
 import pytest
 import scanpy as sc
 import scipy.sparse
+from fast_cases import fast
 from program import PROGRAM, completed, run
 
 import cellfeed as cf
@@ -51,10 +54,21 @@ def make_counts(path, n_cells=400, n_genes=600, seed=0, kind="csr", dtype=np.flo
     return path
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Files that tests copy before they change them."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "large").mkdir()
+    return {
+        "small": make_counts(folder / "raw.h5ad"),
+        "large": make_counts(folder / "large" / "raw.h5ad", 20_000, 200),
+    }
+
+
 @pytest.fixture
-def raw(tmp_path, monkeypatch):
+def raw(tmp_path, monkeypatch, made):
     monkeypatch.chdir(tmp_path)
-    return make_counts(tmp_path / "raw.h5ad")
+    return shutil.copy(made["small"], tmp_path)
 
 
 @pytest.fixture(autouse=True)
@@ -90,9 +104,17 @@ def assert_same(found, expected):
     np.testing.assert_allclose(found.X.toarray(), expected.X.toarray(), rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("flavor", ["seurat", "cell_ranger", "seurat_v3"])
-@pytest.mark.parametrize("batch_key", [None, "batch"])
-@pytest.mark.parametrize("n_top_genes", [1, 20, 150, 10_000])
+FLAVORS = ["seurat", "cell_ranger", "seurat_v3"]
+
+
+@pytest.mark.parametrize(
+    ("flavor", "batch_key", "n_top_genes"),
+    fast(
+        [("seurat", None, 20), ("cell_ranger", None, 150), ("seurat_v3", None, 10_000),
+         ("seurat", "batch", 150), ("cell_ranger", "batch", 20), ("seurat_v3", "batch", 1)],
+        itertools.product(FLAVORS, [None, "batch"], [1, 20, 150, 10_000]),
+    ),
+)  # fmt: skip
 def test_genes_and_values_are_those_of_scanpy(raw, flavor, batch_key, n_top_genes):
     expected = by_scanpy(raw, n_top_genes, flavor, batch_key, min_genes=30, min_cells=5)
     too_many = pytest.warns(UserWarning, match="10000 highly variable genes were asked for")
@@ -119,8 +141,16 @@ def test_fewer_variable_genes_than_were_asked_for_are_told_of(tmp_path):
     assert made.n_genes == by_scanpy(raw, 590, "cell_ranger").shape[1]
 
 
-@pytest.mark.parametrize("kind", ["csr", "csc", "dense"])
-@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float64])
+DTYPES = [np.float32, np.int32, np.float64]
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    fast(
+        [("csr", np.float64), ("csc", np.int32), ("dense", np.float32)],
+        itertools.product(["csr", "csc", "dense"], DTYPES),
+    ),
+)
 def test_it_is_the_same_however_the_counts_are_stored(tmp_path, kind, dtype, monkeypatch):
     monkeypatch.chdir(tmp_path)
     raw = make_counts(tmp_path / "raw.h5ad", kind=kind, dtype=dtype)
@@ -136,8 +166,10 @@ def test_real_cells(shared_data, tmp_path, flavor):
     assert_same(anndata.read_h5ad(out), by_scanpy(raw, 500, flavor, min_cells=3))
 
 
-@pytest.mark.parametrize("n_cells", [40, 1_000])
-@pytest.mark.parametrize("n_genes", [60, 3_000])
+@pytest.mark.parametrize(
+    ("n_cells", "n_genes"),
+    fast([(40, 3_000), (1_000, 60)], itertools.product([40, 1_000], [60, 3_000])),
+)
 def test_counts_far_above_the_trend_are_limited_as_by_scanpy(tmp_path, n_cells, n_genes):
     """A few cells hold most of some genes, so that counts are cut where seurat_v3 cuts them."""
     random = np.random.default_rng(n_cells + n_genes)
@@ -171,7 +203,7 @@ def write_alike_counts(path):
     anndata.AnnData(scipy.sparse.csr_matrix(counts), batches, var).write_h5ad(path)
 
 
-@pytest.mark.parametrize("n_top_genes", [20, 50, 150])
+@pytest.mark.parametrize("n_top_genes", [20, pytest.param(50, marks=pytest.mark.slow), 150])
 def test_more_infinite_dispersions_than_genes_are_asked_for(tmp_path, n_top_genes):
     path, one = tmp_path / "raw.h5ad", tmp_path / "one.h5ad"
     write_alike_counts(path)
@@ -213,9 +245,14 @@ def test_seurat_v3_alone_leaves_counts_and_needs_them(raw):
     assert not os.path.exists("no")
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float64])
-@pytest.mark.parametrize("output", ["out.h5ad", "shards"])
-@pytest.mark.parametrize("kind", ["csr", "csc"])
+@pytest.mark.parametrize(
+    ("dtype", "output", "kind"),
+    fast(
+        [(np.float32, "out.h5ad", "csc"), (np.int32, "shards", "csc"),
+         (np.float64, "shards", "csr"), (np.float32, "out.h5ad", "csr")],
+        itertools.product(DTYPES, ["out.h5ad", "shards"], ["csr", "csc"]),
+    ),
+)  # fmt: skip
 def test_counts_are_kept_beside_what_became_of_them(tmp_path, dtype, output, kind, monkeypatch):
     monkeypatch.chdir(tmp_path)
     raw = make_counts(tmp_path / "raw.h5ad", dtype=dtype, kind=kind)
@@ -564,10 +601,12 @@ class TestProgram:
             "seurat_v4", code=2,
         )  # fmt: skip
 
-    @pytest.mark.parametrize("output", ["out.h5ad", "shards"])
-    def test_a_killed_run_leaves_nothing_that_looks_whole(self, tmp_path, output, monkeypatch):
+    @pytest.mark.parametrize("output", [pytest.param("out.h5ad", marks=pytest.mark.slow), "shards"])
+    def test_a_killed_run_leaves_nothing_that_looks_whole(
+        self, tmp_path, output, monkeypatch, made
+    ):
         monkeypatch.chdir(tmp_path)
-        raw = make_counts(tmp_path / "raw.h5ad", 20_000, 200)
+        raw = shutil.copy(made["large"], tmp_path)
         for delay in (0.02, 0.1, 0.2, 0.4):
             child = subprocess.Popen(
                 [PROGRAM, "preprocess", "--input", raw, "--output", output, "--shard-size", "500",
@@ -586,9 +625,9 @@ class TestProgram:
         assert cf.open(output).n_obs == 20_000
         assert {p.name for p in tmp_path.iterdir()} == {"raw.h5ad", output}
 
-    def test_two_writers_of_one_output(self, tmp_path, monkeypatch):
+    def test_two_writers_of_one_output(self, tmp_path, monkeypatch, made):
         monkeypatch.chdir(tmp_path)
-        raw = make_counts(tmp_path / "raw.h5ad", 20_000, 200)
+        raw = shutil.copy(made["large"], tmp_path)
         command = [PROGRAM, "preprocess", "--input", raw, "--output", "shards", "--quiet"]
         children = [subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
                     for _ in range(2)]  # fmt: skip

@@ -363,8 +363,11 @@ def test_a_state_loaded_in_the_parent_reaches_workers_that_run():
 
 
 @pytest.mark.filterwarnings("ignore:.*set_vital")
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_stateful_data_loader(num_workers):
+@pytest.mark.parametrize(
+    ("num_workers", "after"),
+    [(0, (0, 1, 4, 9)), (2, (0, 4)), pytest.param(2, (1, 9), marks=pytest.mark.slow)],
+)
+def test_stateful_data_loader(num_workers, after):
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
 
     def loader():
@@ -372,7 +375,8 @@ def test_stateful_data_loader(num_workers):
 
     reference = make(cf.BlockShuffling(4))
     first, second, third = stream(reference), stream(reference), stream(reference)
-    for steps in (0, 1, 4, len(first)):
+    assert len(first) == 9
+    for steps in after:
         before = loader()
         iterator = iter(before)
         assert stream(next(iterator) for _ in range(steps)) == first[:steps]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
+from fast_cases import fast
 
 import cellfeed as cf
 from cellfeed.data.distributed import DistributedShardSampler
@@ -31,6 +33,11 @@ SAMPLERS = {
         LABELS, replacement=False, seed=4, curriculum_warmup_epochs=3, **ranks
     ),
 }
+
+
+FOUR_AND_WORKERS = [
+    *((name, 0) for name in SAMPLERS), ("shards", 2), ("curriculum", 2),
+]  # fmt: skip
 
 
 @pytest.fixture(params=SAMPLERS)
@@ -101,7 +108,9 @@ def test_epochs_that_are_set_are_those_that_are_read(make):
     assert again.epoch == 3 and list(again) == epochs[3]
 
 
-@pytest.mark.parametrize("n_workers", [0, 2])
+@pytest.mark.parametrize(
+    ("make", "n_workers"), fast(FOUR_AND_WORKERS, product(SAMPLERS, [0, 2])), indirect=["make"]
+)
 def test_a_state_before_the_first_sample_is_of_its_epoch(make, n_workers):
     sampler = make()
     epochs = [list(sampler) for _ in range(4)]

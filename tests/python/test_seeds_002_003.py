@@ -50,6 +50,8 @@ BLOCKS = {
     (272, 286): {},
     (301, 327): {321: 1, 323: 0, 325: 1},
 }
+# The whole training of each page: ten epochs, four workers in each.
+SLOW = [(2, 175), (3, 118)]
 
 
 def page(number):
@@ -88,7 +90,8 @@ def all_blocks():
         blocks = list(find(text))
         assert len(blocks) == count
         for line, code in blocks:
-            yield pytest.param(line, code, id=f"{number:03d}-{line}")
+            marks = [pytest.mark.slow] if (number, line) in SLOW else []
+            yield pytest.param(line, code, id=f"{number:03d}-{line}", marks=marks)
 
 
 class YourModel(nn.Module):

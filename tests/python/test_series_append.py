@@ -80,7 +80,7 @@ def pieces_of(frame, cuts):
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_rows_and_windows_are_those_of_one_build(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("append")
     lengths = data.draw(st.lists(st.integers(1, 30), min_size=1, max_size=5))
@@ -125,6 +125,13 @@ def test_rows_and_windows_are_those_of_one_build(tmp_path_factory, data):
             ]
             if between:
                 np.testing.assert_array_equal(*[ds.arrays(slice(None))[0] for ds in between])
+
+
+@pytest.mark.slow
+@given(st.data())
+@settings(max_examples=40)
+def test_more_rows_and_windows_are_those_of_one_build(tmp_path_factory, data):
+    test_rows_and_windows_are_those_of_one_build.hypothesis.inner_test(tmp_path_factory, data)
 
 
 def write(folder, name, frame):

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,12 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from fast_cases import fast
 
 from cellfeed import errors
 from cellfeed.series import append_series, build_series, verify_series
 
-N_ROWS = 1_000_000
+N_ROWS = 300_000
 KINDS = ("csv", "csv.gz", "parquet", "feather")
 SHARED_OUT = ("csv", "parquet")  # several threads read parts of such a file
 
@@ -141,8 +143,10 @@ def test_a_file_that_changes_between_its_parts_is_an_error(
     assert not (tmp_path / "out" / "metadata.json").exists()
 
 
-@pytest.mark.parametrize("kind", SHARED_OUT)
-@pytest.mark.parametrize("other_rows", [0.5, 2])
+@pytest.mark.parametrize(
+    ("kind", "other_rows"),
+    fast([("csv", 0.5), ("parquet", 2)], product(SHARED_OUT, [0.5, 2])),
+)
 def test_a_file_that_another_of_other_length_replaces_is_named(
     tmp_path, change_while_read, kind, other_rows
 ):
@@ -160,7 +164,7 @@ def test_a_later_file_that_changes_is_an_error(tmp_path, change_while_read, kind
     assert f"{path}" in str(error) and "since its reading began" in str(error)
 
 
-@pytest.mark.parametrize("kind", SHARED_OUT)
+@pytest.mark.parametrize("kind", [pytest.param("csv", marks=pytest.mark.slow), "parquet"])
 def test_a_build_that_resumes_after_a_change_is_of_the_new_file_alone(
     tmp_path, change_while_read, kind
 ):
@@ -171,7 +175,7 @@ def test_a_build_that_resumes_after_a_change_is_of_the_new_file_alone(
     np.testing.assert_array_equal(values, np.arange(len(values)) + 0.5)
 
 
-@pytest.mark.parametrize("kind", SHARED_OUT)
+@pytest.mark.parametrize("kind", ["csv", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_an_append_of_a_file_that_changes_leaves_the_series_as_it_was(tmp_path, kind):
     path, other, out = tmp_path / f"p.{kind}", tmp_path / f"q.{kind}", tmp_path / "out"
     write(tmp_path / "b.csv", n_rows=2, first=-2)

@@ -283,6 +283,7 @@ def test_rows_that_are_replaced_while_they_are_read_are_an_error(built, bucket):
         verify_series("s3://atlas/out")
 
 
+@pytest.mark.slow
 def test_the_program_builds_and_looks_at_series_of_a_bucket(bucket, tmp_path):
     put_prices(bucket, tmp_path)
     put_prices(bucket, tmp_path, "more", first=N_ROWS, n=20)

@@ -13,6 +13,8 @@ from test_series_windows import make_series
 
 import cellfeed as cf
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = pathlib.Path(__file__).with_name("series_ranks_program.py")
 
 
@@ -33,7 +35,6 @@ def made(tmp_path_factory):
     return path, [json.loads((folder / f"rank{r}.json").read_text()) for r in range(2)]
 
 
-@pytest.mark.slow
 def test_together_they_see_each_window_once(made):
     path, ranks = made
     ds = make_data(path)

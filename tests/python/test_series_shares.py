@@ -2,10 +2,12 @@
 
 import gzip
 import json
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+from fast_cases import fast
 from program import run
 from test_series_build import stored
 
@@ -42,10 +44,14 @@ def build(path, out, **options):
 
 
 KINDS = ["rows.csv", "rows.parquet", "rows.feather", "rows.csv.gz"]
+ORDERS = ["as it is", "entities alternate", "backwards"]
+OF_EACH = [
+    ("rows.csv", "backwards"), ("rows.parquet", "entities alternate"), ("rows.parquet", "as it is"),
+    ("rows.feather", "backwards"), ("rows.csv.gz", "entities alternate"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("order", ["as it is", "entities alternate", "backwards"])
+@pytest.mark.parametrize(("name", "order"), fast(OF_EACH, product(KINDS, ORDERS)))
 def test_rows_are_those_of_the_file(tmp_path, name, order):
     frame = large()
     if order == "entities alternate":

@@ -76,7 +76,7 @@ def by_numpy(read, stored, kind, norm, lead, window):
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_windows_are_those_of_numpy_and_are_undone(rows, data):
     folder, frame = rows
     scale = data.draw(st.sampled_from(["global", "entity"]))
@@ -127,7 +127,7 @@ def steps_by_pandas(values, kind):
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=8)
 def test_missing_values_are_passed_over_and_the_others_come_back(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("missing")
     values = np.random.default_rng(data.draw(st.integers(0, 999))).normal(100, 5, 20)
@@ -154,6 +154,16 @@ def test_missing_values_are_passed_over_and_the_others_come_back(tmp_path_factor
                 not norm or not np.isnan(stepped[-horizon - window : -horizon]).all()
             ) and (not step or not np.isnan(read[:-horizon]).all())
             np.testing.assert_allclose(back[i], np.where(is_known, read[-horizon:], np.nan), 1e-9)
+
+
+@pytest.mark.slow
+@given(st.data())
+@settings(max_examples=40)
+def test_so_it_is_of_more_windows(rows, tmp_path_factory, data):
+    test_windows_are_those_of_numpy_and_are_undone.hypothesis.inner_test(rows, data)
+    test_missing_values_are_passed_over_and_the_others_come_back.hypothesis.inner_test(
+        tmp_path_factory, data
+    )
 
 
 def test_in_the_loader_and_of_constant_windows(rows):

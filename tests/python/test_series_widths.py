@@ -1,9 +1,12 @@
 """Builds of columns that are float32, of float64 that hold no more, and of float64 that do."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from fast_cases import fast
 from sklearn.preprocessing import StandardScaler
 
 from cellfeed import errors
@@ -42,11 +45,11 @@ def build(folder, name, **options):
 @pytest.mark.parametrize(
     ("kind", "first_wide", "alternates"),
     [
-        ("float32", 0, False),
+        pytest.param("float32", 0, False, marks=pytest.mark.slow),
         pytest.param("float32", 0, True, marks=pytest.mark.slow),
         pytest.param("float64", 0, False, marks=pytest.mark.slow),
         pytest.param("float64", 100, True, marks=pytest.mark.slow),
-        ("float64", 300_007, False),
+        pytest.param("float64", 300_007, False, marks=pytest.mark.slow),
         pytest.param("float64", N_ROWS, False, marks=pytest.mark.slow),
         ("one of float64", 300_007, True),
         pytest.param("one of float64", N_ROWS, False, marks=pytest.mark.slow),
@@ -73,8 +76,13 @@ def test_rows_are_those_of_scikit_learn(tmp_path, kind, first_wide, alternates):
             assert (other / file).read_bytes() == (out / file).read_bytes(), (name, file)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, None])
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    fast(
+        [(np.nan, "float32"), (np.inf, "float32"), (-np.inf, "float64"), (None, "float64")],
+        product([np.nan, np.inf, -np.inf, None], ["float32", "float64"]),
+    ),
+)
 def test_values_that_may_not_be_are_named(tmp_path, dtype, value):
     frame = make_frame([dtype] * 5, N_ROWS)
     if value is None:

@@ -57,7 +57,7 @@ def windows_by_hand(frame, window, horizon, stride, first=None, end=None):
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_windows_are_those_made_by_brute_force(tmp_path_factory, data):
     lengths = data.draw(st.lists(st.integers(1, 25), min_size=1, max_size=6))
     window, horizon = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 4))
@@ -110,7 +110,7 @@ def rows_of(ds):
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_parts_are_disjoint_and_complete(tmp_path_factory, data):
     lengths = data.draw(st.lists(st.integers(12, 40), min_size=3, max_size=7))
     path, frame = make_series(tmp_path_factory.mktemp("s"), lengths)
@@ -150,6 +150,14 @@ def test_parts_are_disjoint_and_complete(tmp_path_factory, data):
             assert first_b - last_a > purge, name
         if by_date:  # also of entities that begin then
             assert not b & set(inside[rows.t.to_numpy() >= cut][:purge].tolist()), name
+
+
+@pytest.mark.slow
+@given(st.data())
+@settings(max_examples=40)
+def test_more_windows_and_parts(tmp_path_factory, data):
+    test_windows_are_those_made_by_brute_force.hypothesis.inner_test(tmp_path_factory, data)
+    test_parts_are_disjoint_and_complete.hypothesis.inner_test(tmp_path_factory, data)
 
 
 @pytest.mark.parametrize("scale", ["global", "entity"])
@@ -233,7 +241,7 @@ def worker_init_fn(worker_id):
     dataset.open_memmap()
 
 
-@pytest.mark.parametrize("how", [None, "fork", "spawn"])
+@pytest.mark.parametrize("how", [None, "fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_workers_give_the_same_batches(tmp_path, how):
     path, _ = make_series(tmp_path, [40, 12, 30], dtype="float32")
     ds = SeriesDataset(path, 6, 2)

@@ -1,6 +1,7 @@
 """Servers that refuse HEAD, as those do that a file's address sends on to, signed for GET alone."""
 
 import os
+import time
 
 import pytest
 from file_server import FileServer
@@ -13,9 +14,16 @@ from cellfeed.errors import CorruptDataError, NotFoundError, UnsupportedError
 REFUSALS = (400, 403, 405, 501)
 
 
+def write_old(path, **options):
+    """Who opens a file of this second on a server waits until that is over."""
+    adata = write_cells(path, **options)
+    os.utime(path, (time.time() - 3600,) * 2)
+    return adata
+
+
 @pytest.mark.parametrize("status", REFUSALS)
 def test_a_file_whose_head_is_refused_is_the_file(tmp_path, status):
-    adata = write_cells(tmp_path / "a.h5ad", compression="gzip")
+    adata = write_old(tmp_path / "a.h5ad", compression="gzip")
     with FileServer(tmp_path, refuses_head=status) as server:
         assert_cells(cf.open(f"{server.url}/a.h5ad"), adata)
         with pytest.raises(NotFoundError, match=r"absent\.h5ad: there is no such file"):
@@ -23,7 +31,7 @@ def test_a_file_whose_head_is_refused_is_the_file(tmp_path, status):
 
 
 def test_a_server_that_sends_on_to_one_that_refuses_head(tmp_path):
-    adata = write_cells(tmp_path / "a.h5ad")
+    adata = write_old(tmp_path / "a.h5ad")
     with (
         FileServer(tmp_path, refuses_head=403) as there,
         FileServer(tmp_path, redirect_to=there.url) as here,
@@ -32,10 +40,10 @@ def test_a_server_that_sends_on_to_one_that_refuses_head(tmp_path):
 
 
 def test_the_version_is_that_of_the_answer_with_its_first_byte(tmp_path):
-    write_cells(tmp_path / "a.h5ad")
+    write_old(tmp_path / "a.h5ad")
     with FileServer(tmp_path, refuses_head=405) as server:
         cells = cf.open(f"{server.url}/a.h5ad")
-        write_cells(tmp_path / "b.h5ad", seed=1)
+        write_old(tmp_path / "b.h5ad", seed=1)
         os.replace(tmp_path / "b.h5ad", tmp_path / "a.h5ad")
         with pytest.raises(CorruptDataError, match="written again since it was opened"):
             cells[[3, 400]].X  # noqa: B018
@@ -47,7 +55,7 @@ def test_what_is_kept_of_it_is_of_its_version(tmp_path, mode):
     (tmp_path / "served").mkdir()
     with FileServer(tmp_path / "served", refuses_head=403) as server:
         for seed in range(2):
-            adata = write_cells(tmp_path / "b.h5ad", seed=seed)
+            adata = write_old(tmp_path / "b.h5ad", seed=seed)
             os.replace(tmp_path / "b.h5ad", tmp_path / "served" / "a.h5ad")
             for _ in range(2):
                 assert_cells(cf.open(f"{server.url}/a.h5ad", **kept), adata)
@@ -56,7 +64,7 @@ def test_what_is_kept_of_it_is_of_its_version(tmp_path, mode):
 
 @pytest.mark.parametrize("length", ["said", "chunked", "unsaid"])
 def test_one_that_sends_whole_files_only_is_named(tmp_path, length):
-    write_cells(tmp_path / "a.h5ad")
+    write_old(tmp_path / "a.h5ad")
     server = FileServer(tmp_path, refuses_head=405, ranges=False, length=length)
     with server, pytest.raises(UnsupportedError, match=r"a\.h5ad: .*whole files only"):
         cf.open(f"{server.url}/a.h5ad")
@@ -64,7 +72,7 @@ def test_one_that_sends_whole_files_only_is_named(tmp_path, length):
 
 @pytest.mark.parametrize("length", ["chunked", "unsaid"])
 def test_a_head_that_tells_no_size_is_no_end(tmp_path, length):
-    adata = write_cells(tmp_path / "a.h5ad")
+    adata = write_old(tmp_path / "a.h5ad")
     with FileServer(tmp_path, length=length) as server:
         assert_cells(cf.open(f"{server.url}/a.h5ad"), adata)
 

@@ -33,7 +33,21 @@ def copied(shards, tmp_path):
     return shutil.copytree(shards, tmp_path / "copy")
 
 
-@pytest.mark.parametrize("name", CSR_FILES)
+# Of one kind with another file of its test.
+ALIKE = [f"anndata/derived_mix_sc_{name}.h5ad" for name in ("celseq2", "celseq2_5cl_p1")]
+EXPORTED_ALIKE = [
+    *ALIKE, "anndata/derived_mix_sc_dropseq.h5ad", "anndata/dentategyrus_100obs_layers.h5ad",
+    "anndata/scp1884.h5ad", "anndata/zheng68k_165.h5ad",
+]  # fmt: skip
+
+
+def slow(alike):
+    """All files, of which these are read by the slow tests alone."""
+    marks = [pytest.mark.slow]
+    return [pytest.param(name, marks=marks) if name in alike else name for name in CSR_FILES]
+
+
+@pytest.mark.parametrize("name", slow(ALIKE))
 @pytest.mark.parametrize("gene_order", ["source", pytest.param("mean", marks=pytest.mark.slow)])
 def test_every_row_equals_anndata(shared_data, tmp_path, name, gene_order):
     adata = read_anndata(shared_data / name)
@@ -76,7 +90,7 @@ def test_files_with_different_genes_become_one_directory(shared_data, tmp_path):
     assert np.all(np.diff(sources) >= 0)
 
 
-@pytest.mark.parametrize("name", CSR_FILES)
+@pytest.mark.parametrize("name", slow(EXPORTED_ALIKE))
 def test_an_export_equals_the_source(shared_data, tmp_path, name):
     layer = csr_layers(shared_data / name)[0]
     expected = read_anndata(shared_data / name)
@@ -150,15 +164,15 @@ def test_a_target_that_exists_is_refused_unless_asked(shared_data, tmp_path):
 
 def test_an_interrupted_run_is_continued_to_the_same_bytes(shared_data, tmp_path):
     path = shared_data / "anndata/scp1884.h5ad"
-    convert_to_shards(path, tmp_path / "undisturbed", shard_size=50)
+    convert_to_shards(path, tmp_path / "undisturbed", shard_size=100)
 
     def stop_halfway(phase, done, total, rate):
         raise ZeroDivisionError
 
     # Asked to stop at the first report; a fast machine may be done by then, which resuming allows.
     with pytest.raises(ZeroDivisionError):
-        convert_to_shards(path, tmp_path / "s", shard_size=50, threads=1, progress=stop_halfway)
-    convert_to_shards(path, tmp_path / "s", shard_size=50, resume=True)
+        convert_to_shards(path, tmp_path / "s", shard_size=100, threads=1, progress=stop_halfway)
+    convert_to_shards(path, tmp_path / "s", shard_size=100, resume=True)
     assert files_of(tmp_path / "s") == files_of(tmp_path / "undisturbed")
 
 

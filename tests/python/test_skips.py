@@ -2,12 +2,12 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import h5py
 import numpy as np
-import pytest
 from real_files import CSR_FILES, DENSE_FILES, OTHER_FILES, matrix_of, read_anndata
 from skips import unexpected_skip
 
@@ -19,20 +19,32 @@ def test_known_reasons_pass_and_others_do_not():
     assert "no h5py" in unexpected_skip("Skipped: no h5py", False)
 
 
-@pytest.mark.parametrize(("ci", "where"), [("true", "test"), ("true", "module"), ("", "test")])
-def test_an_unexpected_skip_fails_under_ci_only(tmp_path, ci, where):
+SKIPPED = {
+    "test_in_a_test.py": "import pytest\ndef test_a():\n    pytest.skip('no reason')\n",
+    "test_in_a_module.py": "import pytest\npytest.importorskip('not_a_module')\n",
+    "test_elsewhere.py": "import pytest\ndef test_a(monkeypatch):\n"
+    "    monkeypatch.setenv('CI', '')\n    pytest.skip('no reason')\n",
+}
+
+
+def test_an_unexpected_skip_fails_under_ci_only(tmp_path):
     here = pathlib.Path(__file__).parent
-    for name in ("conftest.py", "skips.py", "stand_ins.py", "user_cache.py"):
+    for name in ("conftest.py", "skips.py", "user_cache.py"):
         (tmp_path / name).write_text((here / name).read_text())
-    text = "import pytest\ndef test_a():\n    pytest.skip('no reason')\n"
-    if where == "module":
-        text = "import pytest\npytest.importorskip('not_a_module')\ndef test_a(): pass\n"
-    (tmp_path / "test_a.py").write_text(text)
+    (tmp_path / "stand_ins.py").write_text("make_stand_ins = None")  # imports much, and is not used
+    for name, text in SKIPPED.items():
+        (tmp_path / name).write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    environment = {**os.environ, "CI": ci, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert ("does not allow" if ci else "1 skipped") in done.stdout, done.stdout
-    assert bool(done.returncode) == bool(ci), done.stdout
+    environment = {**os.environ, "CI": "true", "PYTHONPATH": str(tmp_path)}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    done = subprocess.run(
+        [*command, "-rfE", "--continue-on-collection-errors"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout
+    assert "1 failed, 1 skipped, 1 error" in done.stdout, done.stdout
+    for name in ("test_in_a_test.py", "test_in_a_module.py"):
+        assert re.search(f"{name}.*does not allow", done.stdout), done.stdout
 
 
 def test_the_made_files_have_the_traps_of_the_real_ones(made_data):

@@ -61,11 +61,12 @@ def test_cells_are_those_of_the_file(path, adata):
     )  # fmt: skip
     seen = 0
     for cell in dataset:
-        row = adata[number_of(cell)]
-        wanted = {f"G{gene}": v for gene, v in zip(row.X.indices, row.X.data, strict=True)}
+        number = number_of(cell)
+        row = adata.X[[number]]
+        wanted = {f"G{gene}": v for gene, v in zip(row.indices, row.data, strict=True)}
         found = dict(zip(vocab.decode(cell.gene_ids), cell.expression.tolist(), strict=True))
         assert found == {gene: v for gene, v in wanted.items() if gene in vocab.genes}
-        assert cell["metadata"]["kind"] == row.obs["kind"].iloc[0]
+        assert cell["metadata"]["kind"] == adata.obs["kind"].iloc[number]
         assert isinstance(cell.expression, torch.Tensor) and cell.n_genes == len(found)
         assert cell["is_padding"] is False
         seen += 1
@@ -92,8 +93,13 @@ def test_without_a_buffer_the_order_of_the_files(path):
     assert numbers(stream(path, chunk_size=7, shuffle_buffer_size=0)) == list(range(N))
 
 
-@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow), 2])
-@pytest.mark.parametrize("batch_size", [50, None])
+@pytest.mark.parametrize(
+    ("batch_size", "workers"),
+    [
+        (50, 0), (None, 0), (50, 2),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((50, 1), (None, 1), (None, 2))),
+    ],
+)  # fmt: skip
 def test_workers_divide_the_cells(path, workers, batch_size):
     dataset = stream(path, chunk_size=128, shuffle_buffer_size=300)
     context = {"multiprocessing_context": "fork"} if workers else {}

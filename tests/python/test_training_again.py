@@ -20,13 +20,14 @@ from cellfeed.training import CellDataModule, load, train
 from cellfeed.training._run_folder import RunFolder
 from cellfeed.training._whole_file import whole_file
 
-pytestmark = pytest.mark.slow
-
 BEST, LAST = (f"runs/run/checkpoints/{name}.ckpt" for name in ("best", "last"))
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*isinstance\\(treespec.*:FutureWarning", "ignore:.*weights_only.*"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore:.*isinstance\\(treespec.*:FutureWarning", "ignore:.*weights_only.*"
+    ),
+]
 TOKENS = {
     "model": {"architecture": "transformer_encoder", "d_model": 8, "n_layers": 1, "n_heads": 2},
     "tokenizer": {"strategy": "rank_value", "max_length": 8},

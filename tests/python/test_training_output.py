@@ -20,8 +20,6 @@ from cellfeed.training import _program, train
 from cellfeed.training._run_folder import RunFolder
 from cellfeed.training._whole_file import whole_file
 
-pytestmark = pytest.mark.slow
-
 PROGRAM = Path(sys.executable).with_name("cellfeed")
 LAST = "runs/run/checkpoints/last.ckpt"
 pytestmark = pytest.mark.filterwarnings(
@@ -157,6 +155,7 @@ def embed(output, **options):
     )  # fmt: skip
 
 
+@pytest.mark.slow  # each program imports torch and lightning anew
 def test_a_result_that_cannot_be_said_is_one_line(tmp_path, output):
     (tmp_path / "stdout").touch()
     with open(tmp_path / "stdout") as unwritable:
@@ -166,6 +165,7 @@ def test_a_result_that_cannot_be_said_is_one_line(tmp_path, output):
     assert child.returncode == 1 and is_whole(output)
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_gone_ends_the_program_quietly(output):
     child = embed(output, stdout=subprocess.PIPE)
     child.stdout.close()
@@ -174,6 +174,7 @@ def test_a_reader_that_is_gone_ends_the_program_quietly(output):
     assert child.returncode == -signal.SIGPIPE and is_whole(output)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not attack.SHIM.exists(), reason="the fault shim is not built")
 def test_sigterm_while_the_output_is_written_leaves_no_part(tmp_path, output):
     command = [PROGRAM, "embed", LAST, "atlas.h5ad", "--output", output, "--quiet"]
@@ -197,6 +198,10 @@ def test_names_that_no_folder_can_have_are_named(tmp_path):
     with pytest.raises(InputOutputError, match="File name too long"):
         RunFolder(tmp_path / ("y" * 300), "run").resolve("auto")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_the_program_names_them_in_one_line():
     said = run("train", "--config", "run.yaml", "--name", "", "--quiet", code=1)
     assert "name must be that of a folder" in said
     said = run("train", "--config", "run.yaml", "--name", "x" * 300, "--quiet", code=1)

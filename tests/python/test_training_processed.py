@@ -50,7 +50,7 @@ def by_scanpy(adata, n_top_genes=None):
     return out.X.toarray()
 
 
-@pytest.mark.parametrize("n_top_genes", [None, 15])
+@pytest.mark.parametrize("n_top_genes", [pytest.param(None, marks=pytest.mark.slow), 15])
 def test_one_configuration_makes_shards_and_trains_on_what_scanpy_makes(atlas, n_top_genes):
     steps = STEPS if n_top_genes is None else {**STEPS, "n_top_genes": n_top_genes}
     path = sharded(steps=steps, training={"num_epochs": 1})

@@ -15,14 +15,15 @@ from cellfeed.errors import InvalidArgumentError
 from cellfeed.training import CellDataModule, load, train
 from cellfeed.training._checkpoints import Checkpoints
 
-pytestmark = pytest.mark.slow
-
 BEST, LAST = (Path(f"runs/run/checkpoints/{name}.ckpt") for name in ("best", "last"))
 REPORT = Path("runs/run/report.json")
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*isinstance\\(treespec.*:FutureWarning", "ignore:.*weights_only.*"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore:.*isinstance\\(treespec.*:FutureWarning", "ignore:.*weights_only.*"
+    ),
+]
 TEST = {"split": {"val": 0.25, "test": 0.25}}
 SHARES = {"train": 0.5, "val": 0.25, "test": 0.25}
 

@@ -15,12 +15,14 @@ import cellfeed as cf
 PROGRAM = """
 import sys
 import numpy as np
+import torch
 from torch.utils.data import DataLoader, Subset
 import cellfeed as cf
 from cellfeed.data.dataset import CellDataset
 from cellfeed.data.gene_selection import GeneSelectionCollator
 from cellfeed.data.streaming import StreamingCellDataset
 
+torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 0.2  # seconds, not 5, for a worker that failed
 atlas, series = sys.argv[1:]
 cells, order, whole = cf.open(atlas), cf.Streaming(), dict(batch_size=None)
 windows = cf.series.SeriesDataset(series, 500, 1)

@@ -36,15 +36,15 @@ def epochs():
     return [[rows.tolist() for rows in dataset.plan(epoch)] for epoch in range(6)]
 
 
+OF_EACH_KIND = [
+    ("fork", 1, False), ("fork", 3, True), ("spawn", 1, True), ("forkserver", 1, True),
+]  # fmt: skip
+MORE = [("fork", 1, True), ("fork", 3, False), ("spawn", 3, False), ("forkserver", 3, False)]
+
+
 @pytest.mark.parametrize(
     ("start", "num_workers", "persistent"),
-    [
-        *itertools.product(["fork"], [1, 3], [False, True]),
-        ("spawn", 1, True),
-        ("spawn", 3, False),
-        ("forkserver", 1, True),
-        ("forkserver", 3, False),
-    ],
+    [*OF_EACH_KIND, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)],
 )
 def test_workers_do_not_change_the_batches(epochs, start, num_workers, persistent):
     context = multiprocessing.get_context(start)

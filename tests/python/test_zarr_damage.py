@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 import zarr
 from program import run
-from zarr_files import counts, store_again, write_store, zip_store
+from zarr_files import copy_store, counts, store_again, write_store, zip_store
 
 import cellfeed as cf
 from cellfeed.errors import CorruptDataError, LeftOutWarning
@@ -19,13 +19,19 @@ from cellfeed.errors import CorruptDataError, LeftOutWarning
 N_CELLS, N_GENES = 60, 20
 
 
-@pytest.fixture
-def path(tmp_path) -> pathlib.Path:
+@pytest.fixture(scope="module")
+def original(tmp_path_factory) -> pathlib.Path:
     x = scipy.sparse.csr_matrix(counts(N_CELLS, N_GENES))
     obs = pd.DataFrame({"kind": pd.Categorical(["a", "b"] * (N_CELLS // 2))})
     obs.index = [f"c{i}" for i in range(N_CELLS)]
     made = anndata.AnnData(x, obs=obs, layers={"dense": x.toarray()})
-    return store_again(write_store(made, tmp_path / "a.zarr", 3), chunks=32)
+    path = tmp_path_factory.mktemp("original") / "a.zarr"
+    return store_again(write_store(made, path, 3), chunks=32)
+
+
+@pytest.fixture
+def path(original, tmp_path) -> pathlib.Path:
+    return copy_store(original, tmp_path / "a.zarr")
 
 
 def read_all(path, **options) -> None:
@@ -60,12 +66,20 @@ def test_a_chunk_of_a_dense_matrix_that_is_missing_is_its_fill_value(path):
     np.testing.assert_array_equal(got, expected)
 
 
+FILLS = (1.0, 7.0, 0.1, -0.1, 65504.0, 6e-8, 6.1e-5, np.inf, -np.inf, np.nan)
+
+
+# Fast: the formats in turn.
 @pytest.mark.parametrize(
-    "fill", [1.0, 7.0, 0.1, -0.1, 65504.0, 6e-8, 6.1e-5, np.inf, -np.inf, np.nan]
+    ("zarr_format", "fill"),
+    [
+        pytest.param(zarr_format, fill, marks=[pytest.mark.slow] * ((zarr_format + i) % 2))
+        for zarr_format in (2, 3)
+        for i, fill in enumerate(FILLS)
+    ],
 )
-@pytest.mark.parametrize("zarr_format", [2, 3])
-def test_fill_values_of_halves(path, fill, zarr_format):
-    store = path.parent / "halves.zarr"
+def test_fill_values_of_halves(tmp_path, fill, zarr_format):
+    store = tmp_path / "halves.zarr"
     write_store(anndata.AnnData(np.zeros((40, 6), np.float16)), store, zarr_format)
     group = zarr.open_group(store, mode="r+", use_consolidated=False)
     del group["X"]
