@@ -175,6 +175,7 @@ def test_a_build_that_resumes_after_a_change_is_of_the_new_file_alone(
     np.testing.assert_array_equal(values, np.arange(len(values)) + 0.5)
 
 
+@pytest.mark.filterwarnings("ignore:.*is not what the scaler was fitted on")
 @pytest.mark.parametrize("kind", ["csv", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_an_append_of_a_file_that_changes_leaves_the_series_as_it_was(tmp_path, kind):
     path, other, out = tmp_path / f"p.{kind}", tmp_path / f"q.{kind}", tmp_path / "out"
