@@ -91,7 +91,7 @@ test-python: build ## the Python tests but the slow ones
 
 .PHONY: test-python-all
 test-python-all: build ## all Python tests
-	@$(PYTEST) | tee build/pytest.log
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-all} $(PYTEST) | tee build/pytest.log
 
 .PHONY: test-layers
 test-layers: $(READY) ## no include and no import against the layers; what is named is there

@@ -57,7 +57,7 @@ install_python_packages() {
   if ! .venv/bin/python -c '' 2>/dev/null || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     "$python" -m venv --clear .venv
   fi
-  # What is imported is compiled then.
+  # Bytecode is compiled at the first import, and only for what is imported.
   local pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile)
   # shellcheck disable=SC2206
   pip+=(${PIP_ARGS:-})

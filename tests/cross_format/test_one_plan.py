@@ -1,8 +1,8 @@
 """One plan over every format gives the same batches: those of numpy, scipy and the papers.
 
 Every format meets every strategy, each time with another output, transform and share, so that
-every pair of these occurs; `test_every_pair_occurs` counts them. The fast tests are a third of
-these, in which each of them occurs still.
+every pair of these occurs; `test_every_pair_occurs` counts them. The fast tests are a third of the
+cases, and have each format, strategy, output, transform and share.
 """
 
 import functools
@@ -10,7 +10,6 @@ import itertools
 
 import numpy as np
 import pytest
-from fast_cases import fast
 from one_table import VALUES
 from reference_batches import (
     EXACT,
@@ -37,6 +36,7 @@ from stored_tables import (
     WITHOUT_OBS,
     labels_of,
 )
+from tiers import fast
 
 import cellfeed as cf
 
@@ -147,7 +147,7 @@ def test_batches_hold_what_the_table_holds(
     assert_same_epoch(name, strategy, output, transform, SHARINGS[sharing], threads=threads)
 
 
-# Of the others, `test_odd_floats_stored_zeros_and_repeated_entries` has fractions too.
+# `test_odd_floats_stored_zeros_and_repeated_entries` has fractions of the other formats.
 FRACTIONS = [
     ("memory", "csr"), ("gzip", "dense"), ("dense", "csr"), ("mtx", "csr"),
     ("parquet wide", "dense"), ("packed shards", "dense"), ("joined", "csr"),

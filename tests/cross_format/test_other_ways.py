@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from fast_cases import fast
 from one_table import (
     CELLS,
     GENES,
@@ -38,6 +37,7 @@ from stored_tables import (
     WITHOUT_OBS,
     labels_of,
 )
+from tiers import fast
 
 import cellfeed as cf
 
@@ -237,17 +237,14 @@ def awkward(values):
     return stored, read
 
 
-# Of which another one is read in the same way.
+# Formats that are read in the same way as another one.
 ALIKE = {
     "lzf", "dense, gzip", "zarr, shards", "zarr, csc", "parquet files", "shards by mean",
     "filtered", "reordered", "filling cache",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow) if name in ALIKE else name for name in FORMATS],
-)
+@pytest.mark.parametrize("name", fast(FORMATS.keys() - ALIKE, FORMATS))
 def test_odd_floats_stored_zeros_and_repeated_entries(tables, name):
     values = "counts" if name in COUNTS_ONLY else "fractions"
     stored, read = awkward(values)
@@ -321,13 +318,7 @@ def stored_as(part, path, kind, number):
 WRITTEN = list(FORMATS)[::2]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if number % 2 == 0 else pytest.param(name, marks=pytest.mark.slow)
-        for number, name in enumerate(WRITTEN)
-    ],
-)
+@pytest.mark.parametrize("name", fast(WRITTEN[::2], WRITTEN))
 def test_shards_and_files_written_of_a_format_hold_the_table(tables, name, tmp_path):
     cells = tables.cells(name)
     cf.convert_to_shards(cells, tmp_path / "shards", shard_size=70)

@@ -8,7 +8,6 @@ import pickle
 
 import numpy as np
 import pytest
-from fast_cases import fast
 from one_table import matrix
 from reference_batches import (
     assert_holds,
@@ -20,6 +19,7 @@ from reference_batches import (
 )
 from reference_plans import STRATEGIES, Sharing, batches_of, planned
 from stored_tables import FORMATS, WITHOUT_OBS, labels_of
+from tiers import fast
 from torch.utils.data import DataLoader
 
 import cellfeed as cf
@@ -37,7 +37,7 @@ def every(n):
 
 
 SHARED, RESUMED = list(every(5)), list(every(5))
-# Of the fast tests, with each format, strategy and partition.
+# The cases of the fast tests. They have each format, strategy and partition.
 FAST_SHARED, FAST_RESUMED = SHARED[::3], RESUMED[1::3]
 # Those of the cache are of its file.
 ONE_FILE = ["gzip", "filling cache", "full cache"]
@@ -78,17 +78,8 @@ def test_two_ranks_share_an_epoch(tables, name, strategy, partition):
         assert together == rows_of(planned(strategy, alone))
 
 
-WITH_WORKERS = [*FORMATS][::3]
-
-
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in WITH_WORKERS else pytest.param(name, marks=pytest.mark.slow)
-        for name in FORMATS
-    ],
-)
+@pytest.mark.parametrize("name", fast([*FORMATS][::3], FORMATS))
 def test_two_workers_of_two_ranks_yield_what_none_do(tables, name):
     cells = tables.cells(name)
     number = list(FORMATS).index(name)

@@ -16,7 +16,8 @@ use_own_folder()
 
 # No deadline: a shared machine stalls now and then, and that is not a fault of the code.
 # Derandomised, so that a run fails for what was changed and for nothing else.
-hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
+for name in ("repeatable", "all"):
+    hypothesis.settings.register_profile(name, deadline=None, derandomize=True, database=None)
 hypothesis.settings.register_profile("search", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 

@@ -12,11 +12,18 @@ import email.utils
 import os
 import pathlib
 import re
+import time
 import urllib.parse
 
 from loopback_server import LoopbackServer, QuietHandler
 
 PIECE_BYTES = 1 << 20
+
+
+def age(path, hours=1):
+    """Set the time of a file back. cellfeed waits before it opens a file of this very second."""
+    then = time.time() - 3600 * hours
+    os.utime(path, (then, then))
 
 
 def asked_range(text: str, size: int) -> tuple[int, int] | None:

@@ -31,8 +31,7 @@ def start(n_ranks, folder, *cases, program="accelerate_program.py"):
     )  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n_ranks", [2, 3])
+@pytest.mark.parametrize("n_ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_cell_is_read_or_a_named_error(tmp_path, n_ranks):
     done = start(n_ranks, tmp_path, *READ, *REFUSED)
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,6 @@ import pathlib
 import pickle
 import subprocess
 import sys
-import time
 import warnings
 
 import anndata
@@ -16,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from file_server import FileServer
+from file_server import FileServer, age
 from program import completed as run
 
 import cellfeed as cf
@@ -24,11 +23,6 @@ from cellfeed.errors import CacheWarning, CorruptDataError, InvalidArgumentError
 
 BLOCK_BYTES = 1 << 20
 N_CELLS, N_GENES = 2_000, 600
-
-
-def age(file, hours):
-    then = time.time() - 3600 * hours
-    os.utime(file, (then, then))
 
 
 def write_cells(path, seed=0, **options):
@@ -41,9 +35,8 @@ def write_cells(path, seed=0, **options):
 
 
 def write_old(adata, path, **options):
-    """Who opens a file of this second on a server waits until that is over."""
     adata.write_h5ad(path, **options)
-    age(path, 1)
+    age(path)
 
 
 def dense(batch):
@@ -407,7 +400,7 @@ def test_the_smallest_objects(served, tmp_path):
     small = anndata.AnnData(scipy.sparse.csr_matrix(np.eye(3, dtype=np.float32)))
     write_old(small, served.folder / "a.h5ad")
     (served.folder / "empty.h5ad").touch()
-    age(served.folder / "empty.h5ad", 1)
+    age(served.folder / "empty.h5ad")
     cache = tmp_path / "cache"
     cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=cache)
     np.testing.assert_array_equal(dense(cells.read([2, 0])), np.eye(3)[[2, 0]])
@@ -425,7 +418,7 @@ def test_objects_that_end_where_a_block_does(served, tmp_path, size):
     anndata.AnnData(x).write_h5ad(served.folder / "a.h5ad")
     with open(served.folder / "a.h5ad", "ab") as file:
         file.write(b"\0" * (size - file.tell()))
-    age(served.folder / "a.h5ad", 1)
+    age(served.folder / "a.h5ad")
     for _ in range(2):
         cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=tmp_path / "cache")
         np.testing.assert_array_equal(dense(cells.read(slice(None))), x)

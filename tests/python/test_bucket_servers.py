@@ -13,6 +13,7 @@ from bucket_servers import azure_options, gcs_environment, s3_environment
 from fault_proxy import FaultProxy
 from fault_rules import Fault
 from proxy_process import ProxyProcess
+from tiers import fast
 
 CONTENT = random.Random(7).randbytes(100_000)
 OBJECT = "atlas/cells 1+2.h5ad"
@@ -102,17 +103,16 @@ def test_what_is_missing_is_not_found(store):
         system.open_input_file("nobucket/none")
 
 
-KINDS = ("reset", "reset_in_body", "truncate", "status")
+FAULTS = list(
+    itertools.product(("s3", "gcs", "azure"), ("reset", "reset_in_body", "truncate", "status"))
+)
 # This client waits longest before it asks again.
 SLOW = {("gcs", "truncate"), ("gcs", "status")}
 
 
 @pytest.mark.parametrize(
     ("store", "kind"),
-    [
-        pytest.param(*case, marks=[pytest.mark.slow] * (case in SLOW))
-        for case in itertools.product(("s3", "gcs", "azure"), KINDS)
-    ],
+    fast(set(FAULTS) - SLOW, FAULTS),
     indirect=["store"],
 )
 def test_clients_ask_again_after_a_fault(store, kind):

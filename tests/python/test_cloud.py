@@ -168,7 +168,7 @@ def test_what_fails_for_now_is_asked_for_again(proxied, bucket, tmp_path, fault,
     assert any(each.fault for each in proxied.seen)
 
 
-# What is asked for again takes until the deadline: of two with one message one is slow.
+# Requests are repeated until the deadline, so one of each two cases with the same message is slow.
 LASTING = [
     ({"kind": "reset"}, OSError, "asked .* times in"),
     pytest.param({"kind": "truncate"}, OSError, "asked .* times in", marks=pytest.mark.slow),
@@ -299,13 +299,8 @@ def test_children_of_a_fork_read_for_themselves(bucket, tmp_path):
             )
 
 
-def age(path):
-    """What a server says was written in this second is waited for."""
-    os.utime(path, (time.time() - 3600,) * 2)
-
-
 def test_http_servers(tmp_path):
-    from file_server import FileServer
+    from file_server import FileServer, age
 
     adata = write_cells(tmp_path / "a.h5ad")
     age(tmp_path / "a.h5ad")
@@ -364,7 +359,7 @@ def test_the_rows_of_what_is_not_stored_by_rows_are_kept_on_a_local_disk(
 
 def test_headers_are_for_the_server_that_they_are_given_for(tmp_path):
     from fault_proxy import FaultProxy
-    from file_server import FileServer
+    from file_server import FileServer, age
 
     adata = write_cells(tmp_path / "a.h5ad")
     age(tmp_path / "a.h5ad")

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from program import run
+from tiers import examples
 
 import cellfeed as cf
 
@@ -55,7 +56,8 @@ def sharded(source, into):
     return anndata.read_h5ad(cf.export_h5ad(into, into.with_suffix(".h5ad")))
 
 
-any_matrix = given(
+@examples(25)
+@given(
     seed=st.integers(0, 2**32 - 1),
     n_cells=st.integers(1, 60),
     n_genes=st.integers(1, 40),
@@ -64,10 +66,6 @@ any_matrix = given(
     compression=st.sampled_from([None, "gzip", "lzf"]),
     unsorted=st.booleans(),
 )
-
-
-@settings(max_examples=10, deadline=None)
-@any_matrix
 def test_shards_of_csc_hold_what_the_csr_file_holds(
     tmp_path_factory, seed, n_cells, n_genes, density, dtype, compression, unsorted
 ):
@@ -83,13 +81,6 @@ def test_shards_of_csc_hold_what_the_csr_file_holds(
     assert got.X.has_sorted_indices
     assert list(got.obs_names) == [f"c{i}" for i in range(n_cells)]
     assert list(got.var_names) == [f"g{i}" for i in range(n_genes)]
-
-
-@pytest.mark.slow
-@settings(max_examples=25, deadline=None)
-@any_matrix
-def test_shards_of_more_csc_hold_what_the_csr_file_holds(tmp_path_factory, **drawn):
-    test_shards_of_csc_hold_what_the_csr_file_holds.hypothesis.inner_test(tmp_path_factory, **drawn)
 
 
 def test_duplicates_are_summed_and_nan_and_zeros_are_kept(tmp_path):

@@ -14,6 +14,7 @@ import scipy.sparse
 from anndata_oracle import assert_same_as_anndata, matrices_of
 from child_program import run_quietly
 from hypothesis import given
+from tiers import fast
 
 import cellfeed as cf
 
@@ -216,10 +217,7 @@ FAST = {("dense", 0), ("csr", 1), ("dense", 2), ("csr", 3), ("dense", 4)}
 
 @pytest.mark.parametrize(
     ("output", "number"),
-    [
-        pytest.param(*case, marks=[pytest.mark.slow] * (case not in FAST))
-        for case in itertools.product(("dense", "csr"), range(len(STRATEGIES)))
-    ],
+    fast(FAST, itertools.product(("dense", "csr"), range(len(STRATEGIES)))),
 )
 def test_all_forms_give_the_same_batches(forms, number, output):
     genes = [f"gene{i}" for i in (30, 2, 11, 36, 0)]

@@ -21,6 +21,7 @@ from test_h5ad_storage import (
     refused_or_left_out,
     store_outside,
 )
+from tiers import fast
 
 import cellfeed as cf
 from cellfeed.errors import (
@@ -79,12 +80,10 @@ SOME = ("X", "X/data", "obs/category", "obs/text")
 @pytest.mark.parametrize(
     ("divert", "name"),
     [(make_external_link, name) for name in ANYTHING]
-    + [
-        pytest.param(
-            make_link_to_external_link, name, marks=[pytest.mark.slow] * (name not in SOME)
-        )
-        for name in ANYTHING
-    ]
+    + fast(
+        [(make_link_to_external_link, name) for name in SOME],
+        [(make_link_to_external_link, name) for name in ANYTHING],
+    )
     + [(store_outside, name) for name in NUMBERS],
 )
 def test_what_lies_inside_the_folder_is_read(folder, divert, name):

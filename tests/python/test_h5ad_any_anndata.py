@@ -8,12 +8,12 @@ import anndata
 import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
-import pytest
 import scipy.sparse
 from anndata_oracle import assert_same_as_anndata, matrices_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis.extra import numpy as numbers
 from real_files import read_anndata
+from tiers import examples
 
 # scipy knows no other byte order.
 VALUES = ["i1", "u1", "i2", "u4", "i8", "u8", "?", "f4", "f8"]
@@ -87,11 +87,8 @@ def anndatas(draw):
     )  # fmt: skip
 
 
-any_anndata = given(adata=anndatas(), compression=st.sampled_from([None, "gzip", "lzf"]))
-
-
-@any_anndata
-@settings(max_examples=30)
+@examples(150)
+@given(adata=anndatas(), compression=st.sampled_from([None, "gzip", "lzf"]))
 def test_what_anndata_writes_is_read_as_anndata_reads_it(adata, compression):
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -101,10 +98,3 @@ def test_what_anndata_writes_is_read_as_anndata_reads_it(adata, compression):
         again = read_anndata(path)
         for layer, (matrix, var) in matrices_of(again).items():
             assert_same_as_anndata(path, again, layer, matrix, var)
-
-
-@pytest.mark.slow
-@any_anndata
-@settings(max_examples=150)
-def test_so_is_more_of_what_anndata_writes(adata, compression):
-    test_what_anndata_writes_is_read_as_anndata_reads_it.hypothesis.inner_test(adata, compression)

@@ -8,7 +8,8 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from conftest import REAL_DATA, ROOT
-from hypothesis import given, settings
+from hypothesis import given
+from tiers import examples
 
 PROGRAM = ROOT / "build/wheel/hdf5_values"
 REAL_FILES = sorted(
@@ -149,28 +150,18 @@ def write_dataset(file, name, plan):
     return dataset
 
 
-any_datasets = given(
+@examples(100)
+@given(
     plans=st.lists(dataset_plans(), min_size=1, max_size=8),
     libver=st.sampled_from(["earliest", "v108", "v110", "v112", "v114", "latest"]),
     userblock=st.sampled_from([0, 512, 2048]),
 )
-
-
-@any_datasets
-@settings(max_examples=40)
 def test_every_dataset_of_made_files(tmp_path_factory, plans, libver, userblock):
     path = tmp_path_factory.getbasetemp() / "made.h5"
     with h5py.File(path, "w", libver=libver, userblock_size=userblock) as file:
         for i, plan in enumerate(plans):
             write_dataset(file, f"d{i}", plan)
     assert len(check(path)) == len(plans)
-
-
-@pytest.mark.slow
-@any_datasets
-@settings(max_examples=100)
-def test_every_dataset_of_more_made_files(tmp_path_factory, **drawn):
-    test_every_dataset_of_made_files.hypothesis.inner_test(tmp_path_factory, **drawn)
 
 
 def test_chunks_that_left_out_filters(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from fast_cases import fast
+from tiers import fast
 
 import cellfeed as cf
 from cellfeed.conversion import convert_to_shards
@@ -41,7 +41,7 @@ def stored_rows(random: np.random.Generator, stored: str) -> scipy.sparse.csr_ma
     return x
 
 
-# Of the orders, the ways to store them, and the ways to read them.
+# The orders of genes and the kinds of file that the fast tests read, and how they read them.
 FILES = [
     ("sorted", "int32"), ("sorted", "gzip"), ("sorted", "unsorted"), ("shuffled", "int64"),
     ("shuffled", "shards"), ("shuffled", "int32"),

@@ -15,7 +15,7 @@ import file_server
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from file_server import FileServer
+from file_server import FileServer, age
 from held_program import wait_until
 from program import completed as run
 from user_cache import rows_folder
@@ -28,9 +28,7 @@ N_CELLS, N_GENES = 400, 50
 def write(path: pathlib.Path, seed: int = 1, layout: str = "csr", compression: str | None = None):
     x = sp.random(N_CELLS, N_GENES, 0.3, format=layout, dtype=np.float32, random_state=seed)
     anndata.AnnData(x).write_h5ad(path, compression=compression)
-    # Who opens a file of this second on a server waits until that is over.
-    old = time.time() - 60
-    os.utime(path, (old, old))
+    age(path)
     return path
 
 
@@ -64,7 +62,7 @@ def oracle(path):
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory):
-    """A folder whose files are waited for once: until they are 2 seconds old."""
+    """Files that are written together: the cache waits until a file is 2 seconds old."""
     folder = tmp_path_factory.mktemp("local")
     write(folder / "gz.h5ad", 7, compression="gzip")
     write(folder / "csc.h5ad", 8, "csc")
@@ -167,11 +165,10 @@ def test_a_copy_that_was_cut_is_found(tmp_path, served):
     assert "its note is gone" in ask("verify", tmp_path / "cache", code=1)["damages"][0]["what"]
 
 
-def age(cache, name, hours):
+def age_copy(cache, name, hours):
     """As if a copy had last been opened so many hours ago."""
-    then = time.time() - 3600 * hours
     (note,) = cache.glob(f".*-{name}.json")
-    os.utime(note, (then, then))
+    age(note, hours)
 
 
 def names_in(cache):
@@ -188,12 +185,12 @@ def test_copies_make_room_for_others(tmp_path, served, as_text):
     cf.set_storage_options(url, options)
     first = cf.open(f"{url}/a.h5ad")
     cf.open(f"{url}/b.h5ad")
-    age(cache, "a.h5ad", 3)
-    age(cache, "b.h5ad", 2)
+    age_copy(cache, "a.h5ad", 3)
+    age_copy(cache, "b.h5ad", 2)
     cf.open(f"{url}/a.h5ad")  # used again: it is the younger one now
     cf.open(f"{url}/c.h5ad")
     assert names_in(cache) == ["a.h5ad", "c.h5ad"]
-    age(cache, "a.h5ad", 3)
+    age_copy(cache, "a.h5ad", 3)
     cf.open(f"{url}/b.h5ad")
     assert names_in(cache) == ["b.h5ad", "c.h5ad"]
     np.testing.assert_array_equal(x_of(first), oracle(folder / "a.h5ad"))
@@ -218,7 +215,7 @@ def test_clear_leaves_what_was_used_lately(tmp_path, served):
     cf.set_storage_options(url, {"cache_dir": cache})
     for hours, name in enumerate(("a.h5ad", "b.h5ad", "c.h5ad")):
         cf.open(f"{url}/{name}")
-        age(cache, name, 24 * hours + 1)
+        age_copy(cache, name, 24 * hours + 1)
     assert len(ask("clear", cache, "--older-than", 1.5)["entries"]) == 1
     assert names_in(cache) == ["a.h5ad", "b.h5ad"]
     size = (folder / "a.h5ad").stat().st_size

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import torch
-from fast_cases import fast
 from real_files import read_anndata
+from tiers import fast
 from torch.utils.data import DataLoader
 
 import cellfeed as cf

@@ -19,8 +19,8 @@ import pytest
 import scanpy
 import scipy.sparse
 import xxhash
-from fast_cases import fast
 from program import run
+from tiers import fast
 
 import cellfeed as cf
 from cellfeed.errors import CorruptDataError, InvalidArgumentError

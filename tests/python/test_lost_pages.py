@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from child_program import run_quietly
+from tiers import fast
 
 import cellfeed as cf
 
@@ -88,7 +89,7 @@ FAST = {
 
 @pytest.mark.parametrize(
     ("kind", "how", "workers", "verify"),
-    [pytest.param(*case, marks=[pytest.mark.slow] * (case not in FAST)) for case in LOSSES],
+    fast(FAST, LOSSES),
 )
 def test_a_file_that_loses_its_bytes_is_named(originals, tmp_path, kind, how, workers, verify):
     folder = pathlib.Path(shutil.copytree(originals / kind, tmp_path / kind))
@@ -148,12 +149,10 @@ OBS_FAST = {
 
 @pytest.mark.parametrize(
     ("kind", "how", "verify"),
-    [
-        pytest.param(*case, marks=[pytest.mark.slow] * (case not in OBS_FAST))
-        for case in itertools.product(
-            ("arrow", "parquet"), ("tail", "most", "touched"), ("always", "never")
-        )
-    ],
+    fast(
+        OBS_FAST,
+        itertools.product(("arrow", "parquet"), ("tail", "most", "touched"), ("always", "never")),
+    ),
 )
 def test_obs_of_a_shard_that_loses_its_bytes_is_named(originals, tmp_path, kind, how, verify):
     folder = pathlib.Path(shutil.copytree(originals / "shards", tmp_path / "shards"))

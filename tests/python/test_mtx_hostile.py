@@ -9,9 +9,9 @@ import warnings
 import numpy as np
 import pytest
 from anndata_oracle import assert_same_matrix
-from fast_cases import fast
 from mtx_files import HEADER, random_counts, write_mtx, write_text
 from program import run
+from tiers import fast
 
 import cellfeed as cf
 

@@ -65,7 +65,7 @@ def write_table(path, name, adata):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Of every kind one: what was written just now is waited for until it is 2 seconds old."""
+    """One file of each kind, written together: a cache waits until a file is 2 seconds old."""
     folder = tmp_path_factory.mktemp("written")
     with h5py.File(folder / "m.h5mu", "w") as file:
         write_modalities(file, {"rna": RNA, "prot": PROT})

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 import cellfeed as cf
 from cellfeed.data.dataset import CellDataset, ShardedCellDataset
@@ -99,10 +100,10 @@ def assert_same(atlas: Atlas, cells: cf.CellCollection) -> None:
     assert dict(zip(names, batch.obs["depth"], strict=True)) == atlas.depths
 
 
-several = settings(max_examples=5)
+several = examples(12)
 
 
-@settings(max_examples=2)
+@examples(5)
 @given(files=shuffled(), seed=st.integers(0, 99))
 def test_files_shards_and_exports_hold_the_same_cells(tmp_path_factory, files, seed):
     folder = tmp_path_factory.mktemp("order")
@@ -224,20 +225,6 @@ def test_single_cells_have_the_numbers_of_their_genes(tmp_path_factory, files, d
             kind = atlas.kinds[cell.metadata["cell"]]
             assert cell.metadata["kind"] == (kind or "unknown")
         assert found == atlas.counts
-
-
-@pytest.mark.slow
-@settings(max_examples=12)
-@given(files=shuffled(), data=st.data(), seed=st.integers(0, 99))
-def test_more_files_hold_the_same_cells(tmp_path_factory, files, data, seed):
-    """As those of the tests above."""
-    for test, drawn in {
-        test_files_shards_and_exports_hold_the_same_cells: {"seed": seed},
-        test_strategies_keep_labels_weights_and_indices_with_their_cells: {},
-        test_selected_genes_and_library_sizes_stay_with_their_cells: {"data": data},
-        test_single_cells_have_the_numbers_of_their_genes: {"data": data},
-    }.items():
-        test.hypothesis.inner_test(tmp_path_factory, files, **drawn)
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import warnings
 
 import anndata
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-from file_server import FileServer
+from file_server import FileServer, age
 from packed_program import kept_rows, run_program
 from program import run
 from tenx_files import write_cellranger3
@@ -54,7 +53,7 @@ def write(path, seed=1, dtype=np.float32, compression="gzip", first_gene=0):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """All files together: what was written just now is waited for until it is 2 seconds old."""
+    """All files, written together: the cache waits until a file is 2 seconds old."""
     folder = tmp_path_factory.mktemp("packed")
     write(folder / "f32.h5ad")
     write(folder / "i32.h5ad", 2, np.int32)
@@ -419,7 +418,7 @@ def test_damage_under_a_run_is_read_from_the_file(data, tmp_path):
 def test_a_file_that_is_replaced_is_read_anew(data, tmp_path):
     path = data / "one" / "a.h5ad"
     epoch(open_packed(path, tmp_path / "cache"), cf.Streaming())
-    # With its folder: a file that gets its name just now is waited for.
+    # The folder is renamed and not the file, which would count as written just now.
     (data / "one").rename(data / "former")
     (data / "another").rename(data / "one")
     x = anndata.read_h5ad(path).X
@@ -428,10 +427,6 @@ def test_a_file_that_is_replaced_is_read_anew(data, tmp_path):
 
 
 def test_files_behind_a_server_are_read_once(data, tmp_path):
-    def age(path, hours):
-        """What a server says was changed just now is waited for."""
-        os.utime(path, (time.time() - 3600 * hours,) * 2)
-
     for name in ("f32.h5ad", "plain.h5ad"):
         age(shutil.copy(data / name, tmp_path / name), 2)
     wanted = {
@@ -482,7 +477,7 @@ def write_var(path, ids):
 
 @pytest.mark.filterwarnings("ignore::cellfeed.errors.LeftOutWarning")
 def test_what_was_chosen_of_a_file_has_rows_of_its_own(data, tmp_path):
-    """Of some rows in one cache, of all in another."""
+    """One cache keeps some of the rows, another one keeps all."""
     path, var, random = data / "lists.parquet", data / "var.parquet", np.random.default_rng(0)
     wanted = {
         "counts": COUNTS, "norm": (COUNTS / 3).astype(np.float32), "other": COUNTS[:, ::-1],

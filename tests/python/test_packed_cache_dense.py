@@ -64,7 +64,7 @@ def write(folder, form):
 
 @pytest.fixture(scope="module")
 def forms(tmp_path_factory):
-    """All together: what was written just now is waited for until it is 2 seconds old."""
+    """All files, written together: the cache waits until a file is 2 seconds old."""
     made = {form: write(tmp_path_factory.mktemp("dense"), form) for form in FORMS}
     made["obsm"] = path, _ = write(tmp_path_factory.mktemp("dense"), "<i4")
     adata = anndata.read_h5ad(path)

@@ -102,9 +102,9 @@ def other(one, tmp_path_factory):
 
 
 def copies_of(path, tmp_path_factory, n):
-    """Made n at a time: what was written just now is waited for until it is 2 seconds old.
+    """Copies, made n at a time: the cache waits until a store is 2 seconds old.
 
-    A store whose folder is moved stays as old as it is.
+    Moving the folder of a store leaves its age as it is.
     """
     while True:
         folder = tmp_path_factory.mktemp("copies")

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 from conftest import REAL_DATA
-from fast_cases import fast
 from program import PROGRAM
 from small_atlas import write_atlas
+from tiers import fast
 
 import cellfeed as cf
 

@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from attack import PROGRAM, SHIM
+from tiers import fast
 
 import cellfeed as cf
 
@@ -210,10 +211,7 @@ def content(path):
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name == "series append")) for name in CASES],
-)
+@pytest.mark.parametrize("name", fast(CASES.keys() - {"series append"}, CASES))
 def test_what_a_planted_link_leads_to_stays_as_it_is(name, old_files, tmp_path, monkeypatch):
     case = CASES[name]
     (old_files / name).rename(tmp_path / "old")

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 import scanpy as sc
 import scipy.sparse
-from fast_cases import fast
 from program import PROGRAM, completed, run
+from tiers import fast
 
 import cellfeed as cf
 from cellfeed.errors import (

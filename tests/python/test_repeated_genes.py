@@ -4,8 +4,9 @@ import anndata
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 import cellfeed as cf
 from cellfeed.errors import InvalidArgumentError
@@ -178,16 +179,13 @@ def test_names_that_only_look_numbered_are_joined(tmp_path):
     np.testing.assert_array_equal(x[:2], x[2:])
 
 
-any_files = given(
+@examples(40)
+@given(
     files=st.lists(st.lists(st.sampled_from(IDS), min_size=1, unique=True), min_size=1, max_size=2),
     join=st.sampled_from(["inner", "outer"]),
     as_shards=st.booleans(),
     columns=st.sampled_from([["gene_ids"], ["kind"]]),
 )
-
-
-@any_files
-@settings(max_examples=15)
 def test_no_two_genes_ever_become_one(tmp_path_factory, files, join, as_shards, columns):
     files = [*files, IDS]  # with one file at least in which names repeat
     adatas = [file_of(ids, columns) for ids in files]
@@ -207,10 +205,3 @@ def test_no_two_genes_ever_become_one(tmp_path_factory, files, join, as_shards, 
     assert len(set.union(*genes)) == len(genes) <= len(IDS)
     if join == "outer":
         assert len(genes) == len(IDS)
-
-
-@pytest.mark.slow
-@any_files
-@settings(max_examples=40)
-def test_no_two_genes_of_more_files_ever_become_one(tmp_path_factory, **drawn):
-    test_no_two_genes_ever_become_one.hypothesis.inner_test(tmp_path_factory, **drawn)

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from fast_cases import fast
+from tiers import fast
 
 import cellfeed as cf
 from cellfeed.data.distributed import DistributedShardSampler

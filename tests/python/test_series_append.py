@@ -16,10 +16,11 @@ import pandas as pd
 import pytest
 from conftest import REAL_DATA
 from held_program import held
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from program import PROGRAM, run
 from sklearn.preprocessing import StandardScaler
+from tiers import examples
 
 from cellfeed import errors
 from cellfeed.series import (
@@ -80,7 +81,7 @@ def pieces_of(frame, cuts):
 
 
 @given(st.data())
-@settings(max_examples=15)
+@examples(40)
 def test_rows_and_windows_are_those_of_one_build(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("append")
     lengths = data.draw(st.lists(st.integers(1, 30), min_size=1, max_size=5))
@@ -125,13 +126,6 @@ def test_rows_and_windows_are_those_of_one_build(tmp_path_factory, data):
             ]
             if between:
                 np.testing.assert_array_equal(*[ds.arrays(slice(None))[0] for ds in between])
-
-
-@pytest.mark.slow
-@given(st.data())
-@settings(max_examples=40)
-def test_more_rows_and_windows_are_those_of_one_build(tmp_path_factory, data):
-    test_rows_and_windows_are_those_of_one_build.hypothesis.inner_test(tmp_path_factory, data)
 
 
 def write(folder, name, frame):

@@ -17,10 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import REAL_DATA
 from held_program import held
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from program import PROGRAM, run
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+from tiers import examples
 
 from cellfeed import errors
 from cellfeed.series import build_series, verify_series
@@ -314,7 +315,7 @@ def write_files(frame, folder, kind, n_files):
 
 
 @given(st.data())
-@settings(max_examples=20)
+@examples(40)
 def test_any_rows_come_out_as_pandas_has_them(tmp_path_factory, data):
     missing = data.draw(st.sampled_from(["error", "drop", "ffill"]))
     duplicates = data.draw(st.sampled_from(["error", "first", "last", "mean"]))
@@ -341,13 +342,6 @@ def test_any_rows_come_out_as_pandas_has_them(tmp_path_factory, data):
     about, *_ = stored(result)
     assert [e["name"] for e in about["entities"] if e["rows"]] == present
     assert_same_rows(result, expected, scaler)
-
-
-@pytest.mark.slow
-@given(st.data())
-@settings(max_examples=40)
-def test_more_rows_come_out_as_pandas_has_them(tmp_path_factory, data):
-    test_any_rows_come_out_as_pandas_has_them.hypothesis.inner_test(tmp_path_factory, data)
 
 
 def assert_same_rows(out, expected, scaler):

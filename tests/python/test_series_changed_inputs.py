@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from fast_cases import fast
+from tiers import fast
 
 from cellfeed import errors
 from cellfeed.series import append_series, build_series, verify_series

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from program import run
 from test_series_windows import make_series, warnings_of_short_entities, windows_by_hand
+from tiers import examples
 
 import cellfeed as cf
 from cellfeed import errors
@@ -54,7 +55,7 @@ def directory(tmp_path):
 
 
 @given(st.data())
-@settings(max_examples=15)
+@examples(40)
 def test_what_is_known_ahead_is_that_of_the_rows_after_the_window(tmp_path_factory, data):
     lengths = data.draw(st.lists(st.integers(8, 25), min_size=1, max_size=4))
     window, horizon = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 3))
@@ -72,15 +73,6 @@ def test_what_is_known_ahead_is_that_of_the_rows_after_the_window(tmp_path_facto
         np.testing.assert_array_equal(x["x"][at], values[["f0", "f1", "f2"]].to_numpy()[:window])
         np.testing.assert_array_equal(x["future"][at], values[columns].to_numpy()[window:])
         np.testing.assert_array_equal(y[at], values["f1"].to_numpy()[window:])
-
-
-@pytest.mark.slow
-@given(st.data())
-@settings(max_examples=40)
-def test_so_it_is_of_more_windows(tmp_path_factory, data):
-    test_what_is_known_ahead_is_that_of_the_rows_after_the_window.hypothesis.inner_test(
-        tmp_path_factory, data
-    )
 
 
 def test_transforms_scale_what_is_known_ahead_by_the_window(tmp_path):

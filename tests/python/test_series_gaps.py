@@ -6,10 +6,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from program import run
 from test_series_build import stored
+from tiers import examples
 
 from cellfeed import errors
 from cellfeed.series import Differences, SeriesDataset, append_series, build_series
@@ -38,7 +39,7 @@ def windows_by_hand(times, longest, n, stride):
 
 
 @given(st.data())
-@settings(max_examples=20)
+@examples(60)
 def test_no_window_crosses_a_gap(tmp_path_factory, data):
     steps = data.draw(st.lists(st.sampled_from([1, 1, 1, 1, 2, 4, 30]), min_size=3, max_size=60))
     times = np.cumsum([5, *steps])
@@ -118,7 +119,7 @@ def test_what_calendars_leave_out_is_no_gap(tmp_path, freq):
 
 @pytest.mark.filterwarnings("ignore:.*is not what the scaler was fitted on")
 @given(st.data())
-@settings(max_examples=15)
+@examples(40)
 def test_rows_that_are_not_there_are_added_as_pandas_does(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("freq")
     n = data.draw(st.integers(2, 30))
@@ -143,17 +144,6 @@ def test_rows_that_are_not_there_are_added_as_pandas_does(tmp_path_factory, data
         frame[cut:].to_parquet(folder / "more" / "grown.parquet")
         append_series(folder / "more" / "grown.parquet", first)
         np.testing.assert_array_equal(stored(first)[3], rows)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*is not what the scaler was fitted on")
-@given(st.data())
-@settings(max_examples=40)
-def test_more_gaps_and_more_rows(tmp_path_factory, data):
-    test_no_window_crosses_a_gap.hypothesis.inner_test(tmp_path_factory, data)
-    test_rows_that_are_not_there_are_added_as_pandas_does.hypothesis.inner_test(
-        tmp_path_factory, data
-    )
 
 
 def test_a_frequency_that_rows_do_not_have_is_named(tmp_path):

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from fast_cases import fast
 from program import run
 from test_series_build import stored
+from tiers import fast
 
 from cellfeed import errors
 from cellfeed.series import build_series

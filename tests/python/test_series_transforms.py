@@ -5,8 +5,9 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 import cellfeed as cf
 from cellfeed import errors
@@ -76,7 +77,7 @@ def by_numpy(read, stored, kind, norm, lead, window):
 
 
 @given(st.data())
-@settings(max_examples=25)
+@examples(60)
 def test_windows_are_those_of_numpy_and_are_undone(rows, data):
     folder, frame = rows
     scale = data.draw(st.sampled_from(["global", "entity"]))
@@ -127,7 +128,7 @@ def steps_by_pandas(values, kind):
 
 
 @given(st.data())
-@settings(max_examples=8)
+@examples(40)
 def test_missing_values_are_passed_over_and_the_others_come_back(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("missing")
     values = np.random.default_rng(data.draw(st.integers(0, 999))).normal(100, 5, 20)
@@ -154,16 +155,6 @@ def test_missing_values_are_passed_over_and_the_others_come_back(tmp_path_factor
                 not norm or not np.isnan(stepped[-horizon - window : -horizon]).all()
             ) and (not step or not np.isnan(read[:-horizon]).all())
             np.testing.assert_allclose(back[i], np.where(is_known, read[-horizon:], np.nan), 1e-9)
-
-
-@pytest.mark.slow
-@given(st.data())
-@settings(max_examples=40)
-def test_so_it_is_of_more_windows(rows, tmp_path_factory, data):
-    test_windows_are_those_of_numpy_and_are_undone.hypothesis.inner_test(rows, data)
-    test_missing_values_are_passed_over_and_the_others_come_back.hypothesis.inner_test(
-        tmp_path_factory, data
-    )
 
 
 def test_in_the_loader_and_of_constant_windows(rows):

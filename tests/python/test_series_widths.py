@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from fast_cases import fast
 from sklearn.preprocessing import StandardScaler
+from tiers import fast
 
 from cellfeed import errors
 from cellfeed.series import build_series

@@ -15,9 +15,10 @@ import pandas as pd
 import pytest
 import torch
 from conftest import REAL_DATA
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+from tiers import examples
 
 from cellfeed import errors
 from cellfeed.series import Scaler, SeriesDataset, build_series
@@ -57,7 +58,7 @@ def windows_by_hand(frame, window, horizon, stride, first=None, end=None):
 
 
 @given(st.data())
-@settings(max_examples=20)
+@examples(60)
 def test_windows_are_those_made_by_brute_force(tmp_path_factory, data):
     lengths = data.draw(st.lists(st.integers(1, 25), min_size=1, max_size=6))
     window, horizon = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 4))
@@ -110,7 +111,7 @@ def rows_of(ds):
 
 
 @given(st.data())
-@settings(max_examples=20)
+@examples(40)
 def test_parts_are_disjoint_and_complete(tmp_path_factory, data):
     lengths = data.draw(st.lists(st.integers(12, 40), min_size=3, max_size=7))
     path, frame = make_series(tmp_path_factory.mktemp("s"), lengths)
@@ -150,14 +151,6 @@ def test_parts_are_disjoint_and_complete(tmp_path_factory, data):
             assert first_b - last_a > purge, name
         if by_date:  # also of entities that begin then
             assert not b & set(inside[rows.t.to_numpy() >= cut][:purge].tolist()), name
-
-
-@pytest.mark.slow
-@given(st.data())
-@settings(max_examples=40)
-def test_more_windows_and_parts(tmp_path_factory, data):
-    test_windows_are_those_made_by_brute_force.hypothesis.inner_test(tmp_path_factory, data)
-    test_parts_are_disjoint_and_complete.hypothesis.inner_test(tmp_path_factory, data)
 
 
 @pytest.mark.parametrize("scale", ["global", "entity"])

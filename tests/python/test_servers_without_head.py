@@ -1,10 +1,9 @@
 """Servers that refuse HEAD, as those do that a file's address sends on to, signed for GET alone."""
 
 import os
-import time
 
 import pytest
-from file_server import FileServer
+from file_server import FileServer, age
 from loopback_server import LoopbackServer, QuietHandler
 from test_cloud import assert_cells, write_cells
 
@@ -15,9 +14,8 @@ REFUSALS = (400, 403, 405, 501)
 
 
 def write_old(path, **options):
-    """Who opens a file of this second on a server waits until that is over."""
     adata = write_cells(path, **options)
-    os.utime(path, (time.time() - 3600,) * 2)
+    age(path)
     return adata
 
 

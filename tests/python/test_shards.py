@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from pandas.testing import assert_frame_equal
 from real_files import CSR_FILES, assert_same_csr, csr_layers, genes_of, matrix_of, read_anndata
+from tiers import fast
 
 import cellfeed as cf
 from cellfeed.data.sharding import convert_to_shards, validate_shard_dir
@@ -33,7 +34,7 @@ def copied(shards, tmp_path):
     return shutil.copytree(shards, tmp_path / "copy")
 
 
-# Of one kind with another file of its test.
+# Files like another one that the same test reads.
 ALIKE = [f"anndata/derived_mix_sc_{name}.h5ad" for name in ("celseq2", "celseq2_5cl_p1")]
 EXPORTED_ALIKE = [
     *ALIKE, "anndata/derived_mix_sc_dropseq.h5ad", "anndata/dentategyrus_100obs_layers.h5ad",
@@ -41,13 +42,7 @@ EXPORTED_ALIKE = [
 ]  # fmt: skip
 
 
-def slow(alike):
-    """All files, of which these are read by the slow tests alone."""
-    marks = [pytest.mark.slow]
-    return [pytest.param(name, marks=marks) if name in alike else name for name in CSR_FILES]
-
-
-@pytest.mark.parametrize("name", slow(ALIKE))
+@pytest.mark.parametrize("name", fast(set(CSR_FILES) - set(ALIKE), CSR_FILES))
 @pytest.mark.parametrize("gene_order", ["source", pytest.param("mean", marks=pytest.mark.slow)])
 def test_every_row_equals_anndata(shared_data, tmp_path, name, gene_order):
     adata = read_anndata(shared_data / name)
@@ -90,7 +85,7 @@ def test_files_with_different_genes_become_one_directory(shared_data, tmp_path):
     assert np.all(np.diff(sources) >= 0)
 
 
-@pytest.mark.parametrize("name", slow(EXPORTED_ALIKE))
+@pytest.mark.parametrize("name", fast(set(CSR_FILES) - set(EXPORTED_ALIKE), CSR_FILES))
 def test_an_export_equals_the_source(shared_data, tmp_path, name):
     layer = csr_layers(shared_data / name)[0]
     expected = read_anndata(shared_data / name)

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import examples
 
 import cellfeed as cf
 from cellfeed._cells.splitting import deal_cells, deal_groups
@@ -58,7 +59,7 @@ def test_three_groups_fill_three_parts_with_the_large_share_on_top():
     assert dealt([34, 34, 32], [0.8, 0.1, 0.1])[1][0] == 34
 
 
-@settings(max_examples=60, deadline=None)
+@examples(150)
 @given(data=st.data())
 def test_few_groups_are_dealt_as_well_as_by_brute_force(data):
     most = data.draw(st.sampled_from([4, 50, 1000]))
@@ -74,13 +75,6 @@ def test_few_groups_are_dealt_as_well_as_by_brute_force(data):
     assert set(parts) == set(range(n_parts)) and held.sum() == sum(sizes)
     best = least_deviation(sizes, shares)
     assert deviation(held, shares) <= max(best, 1) + 1e-5
-
-
-@pytest.mark.slow
-@settings(max_examples=150, deadline=None)
-@given(data=st.data())
-def test_so_are_more_of_few_groups(data):
-    test_few_groups_are_dealt_as_well_as_by_brute_force.hypothesis.inner_test(data)
 
 
 @pytest.mark.parametrize("n_parts", [5, *(pytest.param(n, marks=pytest.mark.slow) for n in (6, 7))])

@@ -87,9 +87,9 @@ def adata() -> anndata.AnnData:
 
 @pytest.fixture(scope="module")
 def originals(adata, tmp_path_factory) -> dict:
-    """Of both formats, a store of few arrays, and what anndata reads of it.
+    """A store with few arrays in each format, and what anndata reads from it.
 
-    zarr takes as long for each array as it takes for all of the values here.
+    zarr spends most of its time here on the number of arrays.
     """
     few = anndata.AnnData(
         adata.X,

@@ -1,5 +1,6 @@
 """Zarr stores that are damaged, or hold what is not read, are named errors."""
 
+import itertools
 import json
 import pathlib
 import warnings
@@ -11,6 +12,7 @@ import pytest
 import scipy.sparse
 import zarr
 from program import run
+from tiers import fast
 from zarr_files import copy_store, counts, store_again, write_store, zip_store
 
 import cellfeed as cf
@@ -69,14 +71,13 @@ def test_a_chunk_of_a_dense_matrix_that_is_missing_is_its_fill_value(path):
 FILLS = (1.0, 7.0, 0.1, -0.1, 65504.0, 6e-8, 6.1e-5, np.inf, -np.inf, np.nan)
 
 
-# Fast: the formats in turn.
+HALVES = list(itertools.product((2, 3), FILLS))
+
+
+# The fast ones take the formats in turn.
 @pytest.mark.parametrize(
     ("zarr_format", "fill"),
-    [
-        pytest.param(zarr_format, fill, marks=[pytest.mark.slow] * ((zarr_format + i) % 2))
-        for zarr_format in (2, 3)
-        for i, fill in enumerate(FILLS)
-    ],
+    fast(HALVES[: len(FILLS) : 2] + HALVES[len(FILLS) + 1 :: 2], HALVES),
 )
 def test_fill_values_of_halves(tmp_path, fill, zarr_format):
     store = tmp_path / "halves.zarr"

@@ -45,7 +45,7 @@ bool is_in_question(DType stored, DType dtype, Casting casting) {
 
 using RowsOfStores = std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>>;
 
-// Of the stores whose dtype is wanted.
+// Rows of stores with another dtype are left out.
 template <typename IsWanted>
 RowsOfStores rows_by_store(const collection::Collection& collection,
                            std::span<const std::int64_t> rows, IsWanted is_wanted) {
