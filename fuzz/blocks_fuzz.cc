@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "cellfeed/cloud/block_source.h"
-#include "cellfeed/cloud/cache_warnings.h"
+#include "cellfeed/io/cache_warnings.h"
 #include "cellfeed/io/memory_source.h"
 #include "cellfeed/testing/temp_dir.h"
 #include "fuzz/file_bytes.h"

@@ -30,6 +30,7 @@ class Rules:
     isolated: dict[str, dict]
     paths: dict[str, list[str]]
     outside: dict[str, list[str]]
+    unbound: list[str]
     python: dict
     sizes: dict
 
@@ -42,6 +43,7 @@ class Rules:
             isolated=table["isolated"],
             paths=table["paths"],
             outside=table["outside"],
+            unbound=table["unbound"]["folders"],
             python=table["python"],
             sizes=table["sizes"],
         )
@@ -205,6 +207,16 @@ def find_unused_arrows(sources: dict[str, Source], rules: Rules) -> Iterator[str
                 yield f"layers.toml: {layer} -> {name}: nothing of {layer} includes {name}"
 
 
+def find_absent(root: pathlib.Path, sources: dict[str, Source], rules: Rules) -> Iterator[str]:
+    """Includes of files that do not exist, in folders that may include everything."""
+    for folder in rules.unbound:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in SUFFIXES:
+                for name in INCLUDE.findall(path.read_text()):
+                    if name.startswith("cellfeed/") and name not in sources:
+                        yield f'{path.relative_to(root)}: "{name}" is no file of src/'
+
+
 def find_long_files(root: pathlib.Path, rules: Rules) -> Iterator[str]:
     """Files of more lines than one reads at once; tests may be as long as what they test."""
     for folder in rules.sizes["folders"]:
@@ -227,6 +239,7 @@ def check(root: pathlib.Path, rules: Rules) -> list[str]:
         found += check_paths(source, rules)
         found += check_isolation(source, sources, rules)
     found += find_cycles({name: list(one.includes) for name, one in sources.items()}, "include")
+    found += find_absent(root, sources, rules)
     found += find_long_files(root, rules)
     problems, arrows = check_python(root, rules.python)
     return [*found, *problems, *find_cycles(arrows, "import")]

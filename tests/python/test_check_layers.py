@@ -130,6 +130,7 @@ def test_an_arrow_that_no_import_follows_is_found(tmp_path):
         ),
         ("src/cellfeed/misc/m.h", "", "misc is not a layer"),
         ("src/cellfeed/io/short.h", '#include "bytes.h"', "is no file of src/"),
+        ("fuzz/f.cc", '#include "cellfeed/base/gone.h"', "is no file of src/"),
         ("src/cellfeed/io/gone.h", '#include "cellfeed/base/gone.h"', "is no file of src/"),
         (
             "src/cellfeed/format/shipped.cc",
