@@ -266,7 +266,7 @@ def test_files_of_others_in_the_place_of_the_rows_are_a_named_error(csc, beside)
 
 def test_a_file_in_the_place_of_the_rows_is_a_named_error(csc):
     folder = rows_folder(csc)
-    folder.mkdir()
+    folder.mkdir(parents=True)
     (folder / "X").write_text("mine")
     with pytest.raises(cf.errors.AlreadyExistsError, match="cache_dir="):
         cf.open(csc)
