@@ -187,6 +187,19 @@ def test_what_root_the_reader_and_the_owner_of_the_file_wrote_is_read(place, cha
     assert not (home / ".cache").exists()
 
 
+@pytest.mark.parametrize("mode", ["packed", "rows"])
+@pytest.mark.parametrize("change", [of_stranger, open_to_all])
+def test_a_folder_of_others_within_one_of_the_reader_is_refused(place, change, mode):
+    path, home = place / "atlas.h5ad", place / "home"
+    write(path, np.ones((60, 20), np.float32), mode)
+    caches = forge(path, mode)
+    give(caches, READER)
+    (inner,) = [each for each in caches.iterdir() if each.is_dir()]
+    change(inner)
+    with pytest.raises(AssertionError, match="ongs to another user, or others may write to it"):
+        read_by(READER, home, path, mode)
+
+
 def test_where_no_folder_is_the_readers_own_that_is_said(place):
     path = place / "atlas.h5ad"
     write(path, np.ones((60, 20), np.float32), "rows")

@@ -34,6 +34,12 @@ bool is_of(const struct stat& folder, std::uint32_t user) {
          (folder.st_mode & kWriteOfOthers) == 0;
 }
 
+struct stat look_at(const Directory& folder) {
+  struct stat status {};
+  if (::fstat(folder.fd(), &status) != 0) throw_errno(errno, folder.path(), "look at this folder");
+  return status;
+}
+
 }  // namespace
 
 bool is_believable_folder(const std::string& path, std::uint32_t user) {
@@ -67,7 +73,9 @@ std::optional<OwnFolder> OwnFolder::open(const Directory& parent, const std::str
 std::optional<OwnFolder> OwnFolder::find(const Directory& parent, const std::string& name,
                                          IsOurs is_ours) {
   auto folder = open(parent, name, is_ours);
-  return folder && folder->directory_.file_bytes(kMark) ? std::move(folder) : std::nullopt;
+  if (!folder || !folder->directory_.file_bytes(kMark)) return std::nullopt;
+  folder->require_as_its_parent();
+  return folder;
 }
 
 OwnFolder OwnFolder::make(const Directory& parent, const std::string& name, IsOurs is_ours,
@@ -84,6 +92,7 @@ OwnFolder OwnFolder::make(const Directory& parent, const std::string& name, IsOu
     throw_error(ErrorKind::kAlreadyExists, parent.path_of(name),
                 "is a link, a file, or a folder that cellfeed did not make, and stays as it is; "
                 "move it away");
+  folder->require_as_its_parent();
   folder->mark();
   return *std::move(folder);
 }
@@ -104,11 +113,12 @@ void OwnFolder::mark() const {
     throw_errno(errno, directory_.path_of(kMark), "make this file");
 }
 
-bool OwnFolder::is_believable(std::uint32_t user) const {
-  struct stat status {};
-  if (::fstat(directory_.fd(), &status) != 0)
-    throw_errno(errno, directory_.path(), "look at this folder");
-  return is_of(status, user);
+bool OwnFolder::is_believable(std::uint32_t user) const { return is_of(look_at(directory_), user); }
+
+// Where only its owner may write to the parent, nobody else's folder is in it.
+void OwnFolder::require_as_its_parent() const {
+  const struct stat parent = look_at(parent_);
+  if ((parent.st_mode & kWriteOfOthers) == 0) require_believable(parent.st_uid);
 }
 
 void OwnFolder::require_believable(std::uint32_t user) const {

@@ -25,7 +25,8 @@ class OwnFolder {
   // Whether this program gives files there this name, beside locks and temporary ones.
   using IsOurs = bool (*)(std::string_view name);
 
-  // Empty where no folder with the mark has this name.
+  // Empty where no folder with the mark has this name. This and make() throw kIo where others than
+  // the owner of a parent that they may not write to could have written what is in it.
   static std::optional<OwnFolder> find(const Directory& parent, const std::string& name,
                                        IsOurs is_ours);
   // Makes it where nothing has this name, and marks one that is empty. Throws kAlreadyExists where
@@ -55,6 +56,7 @@ class OwnFolder {
   static std::optional<OwnFolder> open(const Directory& parent, const std::string& name,
                                        IsOurs is_ours);
   bool is_marked_or_empty() const;
+  void require_as_its_parent() const;
   void mark() const;
   bool is_removed(std::string_view name) const;
 
