@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   cloud::damage_of_blocks({dir.path()}, kFuzzedName);
   if (read_object(dir.path()) != object()) std::abort();
   if (!cloud::damage_of_blocks({dir.path()}, kFuzzedName).empty()) std::abort();
-  cloud::take_cache_warnings();
+  io::take_cache_warnings();
   return 0;
 }
 

@@ -55,6 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
               .entity_pattern = {},
               .static_columns = {},
               .fit_mask = {},
+              .numbers = {},
               .missing = missing});
       } catch (const cellfeed::Error& error) {
         require(error.kind() == cellfeed::ErrorKind::kCorruptData ||
