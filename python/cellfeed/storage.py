@@ -13,8 +13,8 @@ from .errors import InvalidArgumentError, InvalidTypeError
 
 # What may be written into a pickle: the others open doors.
 _PUBLIC = (
-    "account_name", "anon", "cache_bytes", "cache_dir", "cache_mode", "endpoint_url", "region",
-    "role_arn",
+    "account_name", "anon", "cache_bytes", "cache_dir", "cache_mode", "endpoint_url", "profile",
+    "region", "role_arn",
 )  # fmt: skip
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -42,15 +42,15 @@ def set_storage_options(path: Path, options: Mapping[str, object]) -> None:
         A path of the bucket, such as ``"s3://bucket"``, or of the server, ``"https://host"``.
     options
         Names as fsspec has them. Of ``s3``: ``key``, ``secret``, ``token``, ``anon``, ``region``,
-        ``endpoint_url``, ``role_arn``. Of ``gs``: ``token`` (a file of credentials, ``"anon"`` or
-        ``"cloud"``), ``anon``, ``endpoint_url``. Of ``az``: ``account_name``, ``account_key``,
-        ``sas_token``, ``connection_string``, ``tenant_id``, ``client_id``, ``client_secret``,
-        ``anon``, ``endpoint_url``. Of ``http`` and ``https``: ``headers``, a mapping. Of all:
-        ``cache_dir``, a local folder where files are kept until they change; ``cache_mode``, how:
-        ``"file"`` (the default) copies each whole when it is opened first, ``"block"`` keeps the
-        blocks of 1 MiB that are read; with it the folder may also be what the environment names as
-        ``CELLFEED_CACHE``; ``cache_bytes``, what all copies and blocks in that folder may hold, an
-        int or a text such as ``"200GB"``: those used longest ago go first.
+        ``endpoint_url``, ``profile``, ``role_arn``. Of ``gs``: ``token`` (a file of credentials,
+        ``"anon"`` or ``"cloud"``), ``anon``, ``endpoint_url``. Of ``az``: ``account_name``,
+        ``account_key``, ``sas_token``, ``connection_string``, ``tenant_id``, ``client_id``,
+        ``client_secret``, ``anon``, ``endpoint_url``. Of ``http`` and ``https``: ``headers``, a
+        mapping. Of all: ``cache_dir``, a local folder where files are kept until they change;
+        ``cache_mode``, how: ``"file"`` (the default) copies each whole when it is opened first,
+        ``"block"`` keeps the blocks of 1 MiB that are read; with it the folder may also be what the
+        environment names as ``CELLFEED_CACHE``; ``cache_bytes``, what all copies and blocks in that
+        folder may hold, an int or a text such as ``"200GB"``: those used longest ago go first.
 
     Raises
     ------

@@ -2,10 +2,6 @@
 
 import base64
 import json
-import os
-import shutil
-import subprocess
-import sys
 import time
 
 import pytest
@@ -364,32 +360,3 @@ def test_schemes_that_mean_the_same_are_one(google, blobs):
         assert_cells(cf.open(second, storage_options=options), store.adata)
         with pytest.raises(InvalidArgumentError, match="given twice"):
             cf.open([store.path, second])
-
-
-@pytest.mark.slow  # the region is asked for ten times, each time after a longer wait
-def test_a_program_ends_as_it_should_after_a_region_was_asked_for(tmp_path):
-    compiler = shutil.which("c++")
-    if compiler is None:
-        pytest.skip("no C++ compiler for a library that finds no host")
-    source = "#include <netdb.h>\n" + (
-        'extern "C" int getaddrinfo(const char*, const char*, const addrinfo*, addrinfo**) '
-        "{ return EAI_NONAME; }\n"
-    )
-    library = tmp_path / "nowhere.so"
-    command = [compiler, "-shared", "-fPIC", "-x", "c++", "-", "-o", library]
-    subprocess.run(command, input=source, text=True, check=True)
-    program = """
-import cellfeed as cf
-try:
-    cf.open("s3://atlas/cells.h5ad")
-except cf.errors.InputOutputError as error:
-    print(error)
-"""
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
-    environment |= {"LD_PRELOAD": str(library), "AWS_MAX_ATTEMPTS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True, text=True, env=environment, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "s3://atlas: " in done.stdout and "AWS_REGION say where" in done.stdout

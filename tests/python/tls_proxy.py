@@ -15,19 +15,19 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 
-def write_certificate(path: pathlib.Path) -> None:
-    """A key and its certificate for 127.0.0.1, in one file."""
+def write_certificate(path: pathlib.Path, *hosts: str) -> None:
+    """A key and its certificate for 127.0.0.1 and these hosts, in one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
     now = datetime.datetime.now(datetime.UTC)
-    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), *map(x509.DNSName, hosts)]
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name).issuer_name(name)
         .public_key(key.public_key()).serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )  # fmt: skip
@@ -62,7 +62,13 @@ def copy(source: socket.socket, sink: socket.socket) -> None:
             each.shutdown(socket.SHUT_RDWR)
 
 
-def serve(client: socket.socket, context: ssl.SSLContext, address: tuple[str, int]) -> None:
+def serve(
+    client: socket.socket, context: ssl.SSLContext, address: tuple[str, int], is_forward: bool
+) -> None:
+    if is_forward:
+        while not client.recv(1 << 12).endswith(b"\r\n\r\n"):
+            pass
+        client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
     # A client that does not trust the certificate ends the handshake.
     with (
         contextlib.suppress(OSError),
@@ -76,8 +82,8 @@ def serve(client: socket.socket, context: ssl.SSLContext, address: tuple[str, in
 
 
 @contextlib.contextmanager
-def tls_proxy(address: str, certificate: pathlib.Path) -> Iterator[str]:
-    """The host:port before the server at host:port."""
+def tls_proxy(address: str, certificate: pathlib.Path, is_forward: bool = False) -> Iterator[str]:
+    """The host:port before the server at host:port. is_forward: of a proxy for any host."""
     host, port = address.split(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
@@ -88,7 +94,9 @@ def tls_proxy(address: str, certificate: pathlib.Path) -> Iterator[str]:
                 while True:
                     client, _ = listener.accept()
                     threading.Thread(
-                        target=serve, args=(client, context, (host, int(port))), daemon=True
+                        target=serve,
+                        args=(client, context, (host, int(port)), is_forward),
+                        daemon=True,
                     ).start()
 
         threading.Thread(target=accept, daemon=True).start()

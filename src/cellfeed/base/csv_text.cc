@@ -9,18 +9,13 @@
 #include <cmath>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/base/trimmed.h"
 
 namespace cellfeed {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 std::string_view without_plus(std::string_view text) {
-  text = trimmed(text);
+  text = trimmed(text, " \t");
   if (text.size() > 1 && text.front() == '+' && text[1] != '-' && text[1] != '+')
     text.remove_prefix(1);
   return text;
@@ -104,7 +99,7 @@ bool is_missing_text(std::string_view text) {
   constexpr std::array<std::string_view, 18> kMissing{
       "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
       "<NA>", "N/A",      "NA",  "NULL",    "NaN",      "None", "n/a",  "nan",    "null"};
-  return std::ranges::find(kMissing, text) != kMissing.end() || trimmed(text).empty();
+  return std::ranges::find(kMissing, text) != kMissing.end() || trimmed(text, " \t").empty();
 }
 
 bool is_missing_text(std::string_view text, const TextNumbers& numbers) {
@@ -156,7 +151,7 @@ std::optional<double> parse_number(std::string_view text) {
 }
 
 std::optional<bool> parse_flag(std::string_view text) {
-  text = trimmed(text);
+  text = trimmed(text, " \t");
   if (text == "true" || text == "True" || text == "TRUE") return true;
   if (text == "false" || text == "False" || text == "FALSE") return false;
   return std::nullopt;

@@ -25,10 +25,6 @@ namespace {
 constexpr std::chrono::seconds kSpare{225};
 constexpr std::chrono::seconds kLeastAge{1};
 constexpr std::int64_t kUsualSeconds = 3600;
-// Elsewhere there is no such server, and its name is not waited for.
-constexpr HttpTimeouts kMachineTimeouts{.connect = std::chrono::milliseconds(2000),
-                                        .stalled = std::chrono::seconds(5),
-                                        .whole = std::chrono::milliseconds(5000)};
 
 struct Kept {
   AccessToken token;

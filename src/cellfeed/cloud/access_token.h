@@ -2,6 +2,7 @@
 // this process, never shown. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -19,6 +20,10 @@ struct AccessToken {
 
 // path: for errors. Both throw kIo with what the server said where it gives none.
 AccessToken ask_for_token(const HttpRequest& request, const std::string& path);
+// Of servers beside a machine: elsewhere there is none, and its name is not waited for.
+inline constexpr HttpTimeouts kMachineTimeouts{.connect = std::chrono::milliseconds(2000),
+                                               .stalled = std::chrono::seconds(5),
+                                               .whole = std::chrono::milliseconds(5000)};
 // Of the server that a machine of a cloud has beside it. other_ways: to have credentials, for the
 // error where there is no such server.
 AccessToken ask_machine_for_token(const HttpRequest& request, const std::string& path,

@@ -58,12 +58,12 @@ std::vector<std::string> sign_request(const HttpRequest& request, const AwsCrede
   }
   const std::string canonical = fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method, address.path,
                                             address.query, canonical_headers, names, of_body);
-  const std::string scope = fmt::format("{}/{}/s3/aws4_request", day, by.region);
+  const std::string scope = fmt::format("{}/{}/{}/aws4_request", day, by.region, by.service);
   const std::string signed_text =
       fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", time, scope, hex(sha256(canonical)));
   const Digest of_day = hmac_sha256("AWS4" + by.secret_key, day);
   const Digest of_region = hmac_sha256(bytes_of(of_day), by.region);
-  const Digest of_service = hmac_sha256(bytes_of(of_region), "s3");
+  const Digest of_service = hmac_sha256(bytes_of(of_region), by.service);
   const Digest key = hmac_sha256(bytes_of(of_service), "aws4_request");
   headers.push_back(fmt::format(
       "Authorization: AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={}",
@@ -84,6 +84,10 @@ class AwsSigner final : public RequestSigner {
 };
 
 }  // namespace
+
+std::string_view amazon_domain(std::string_view region) {
+  return region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+}
 
 std::shared_ptr<const RequestSigner> make_aws_signer(AwsCredentials credentials) {
   return std::make_shared<const AwsSigner>(std::move(credentials));

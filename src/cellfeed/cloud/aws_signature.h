@@ -5,6 +5,7 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cellfeed/cloud/http_loop.h"
@@ -12,11 +13,15 @@
 namespace cellfeed::cloud {
 
 struct AwsCredentials {
-  std::string region;
   std::string access_key;
   std::string secret_key;
-  std::string session_token;  // empty: none
+  std::string session_token{};  // empty: none
+  std::string region{};
+  std::string service = "s3";
 };
+
+// Of the servers in this region.
+std::string_view amazon_domain(std::string_view region);
 
 // REQUIRES of its requests: the path of the URL is escaped, and its query sorted and escaped.
 std::shared_ptr<const RequestSigner> make_aws_signer(AwsCredentials credentials);

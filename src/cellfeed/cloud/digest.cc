@@ -13,15 +13,18 @@ const unsigned char* as_bytes(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
-}  // namespace
-
-Digest sha256(std::string_view text) {
+// A shorter one is at the begin.
+Digest digest_of(std::string_view text, const EVP_MD* algorithm) {
   Digest digest{};
   unsigned int n = 0;
-  if (EVP_Digest(text.data(), text.size(), digest.data(), &n, EVP_sha256(), nullptr) != 1)
-    throw Error(ErrorKind::kInternal, "SHA-256 is not available");
+  if (EVP_Digest(text.data(), text.size(), digest.data(), &n, algorithm, nullptr) != 1)
+    throw Error(ErrorKind::kInternal, "SHA-256 and SHA-1 are not available");
   return digest;
 }
+
+}  // namespace
+
+Digest sha256(std::string_view text) { return digest_of(text, EVP_sha256()); }
 
 Digest hmac_sha256(std::string_view key, std::string_view text) {
   Digest digest{};
@@ -40,6 +43,11 @@ std::string hex(const Digest& digest) {
   std::string text;
   for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
   return text;
+}
+
+std::string sha1_hex(std::string_view text) {
+  constexpr std::size_t kDigits = 40;
+  return hex(digest_of(text, EVP_sha1())).substr(0, kDigits);
 }
 
 std::string base64(std::string_view bytes) {

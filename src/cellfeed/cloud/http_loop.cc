@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "cellfeed/base/ascii_case.h"
+#include "cellfeed/base/trimmed.h"
 #include "cellfeed/cloud/certificates.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/exec/thread_start.h"
@@ -24,12 +25,6 @@ namespace {
 constexpr std::size_t kMaxTextBytes = std::size_t{64} << 20;
 constexpr long kKeptConnections = 512;
 constexpr int kMaxRedirects = 5;
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
 
 // "https://host:port"
 std::string_view origin_of(std::string_view url) {

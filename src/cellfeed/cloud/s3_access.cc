@@ -1,93 +1,40 @@
 #include "cellfeed/cloud/s3_access.h"
 
-#include <arrow/filesystem/s3fs.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/cloud/aws_signature.h"
+#include "cellfeed/cloud/http_ask.h"
+#include "cellfeed/cloud/http_object.h"
 #include "cellfeed/cloud/percent.h"
 #include "cellfeed/cloud/settings.h"
 #include "cellfeed/cloud/storage_options.h"
-#include "cellfeed/exec/fork_guard.h"
 
 namespace cellfeed::cloud {
 namespace {
 
+// Credentials are looked for again after that: files and the environment may have others.
 constexpr std::chrono::seconds kSignerAge{30};
-constexpr double kConnectSeconds = 10;
-constexpr double kRequestSeconds = 30;
-
-void require_ok(const arrow::Status& status, const std::string& path) {
-  if (!status.ok()) throw_error(ErrorKind::kIo, path, "{}", status.message());
-}
-
-std::uint64_t initialized_in = 0;
-
-// The library frees what it keeps when the process ends, and joins its threads for that: in a
-// forked child there are none to join, so that it ends without.
-void end_s3(int status, void*) {
-  if (exec::fork_generation() == initialized_in) {
-    static_cast<void>(arrow::fs::EnsureS3Finalized());
-    return;
-  }
-  std::fflush(nullptr);
-  ::_exit(status);
-}
-
-// Before what the library keeps is freed at the end of the process, which goes backwards: to be
-// asked for again once the library keeps more. The first call ends it.
-void end_s3_at_exit() { ::on_exit(end_s3, nullptr); }
-
-void initialize_s3(const std::string& path) {
-  static ForkSafeMutex mutex;
-  const std::scoped_lock lock(mutex);
-  if (arrow::fs::IsS3Initialized()) return;
-  if (arrow::fs::IsS3Finalized())
-    throw_error(ErrorKind::kIo, path, "S3 was shut down in this process");
-  arrow::fs::S3GlobalOptions options = arrow::fs::S3GlobalOptions::Defaults();
-  options.log_level = arrow::fs::S3LogLevel::Off;
-  require_ok(arrow::fs::InitializeS3(options), path);
-  initialized_in = exec::fork_generation();
-  end_s3_at_exit();
-}
 
 std::string find_region(const std::string& bucket, const std::string& path) {
-  auto found = arrow::fs::ResolveS3BucketRegion(bucket);
-  // The library keeps its resolver.
-  [[maybe_unused]] static const bool is_ended_before = (end_s3_at_exit(), true);
-  if (!found.ok())
+  HttpRequest request;
+  request.method = "HEAD";
+  // The certificate is of one level of names.
+  request.url = bucket.find('.') == std::string::npos
+                    ? fmt::format("https://{}.s3.amazonaws.com/", bucket)
+                    : fmt::format("https://s3.amazonaws.com/{}", bucket);
+  const HttpAnswer answer = ask_until_answered(request);
+  const std::string_view region = answer.header("x-amz-bucket-region");
+  if (region.empty())
     throw_error(ErrorKind::kIo, path,
-                "{}; the storage option region or AWS_REGION say where the bucket is",
-                found.status().message());
-  return *found;
-}
-
-arrow::fs::S3Options make_options(const std::string& path, const StorageOptions& given) {
-  const bool has_key = !option(given, "key").empty();
-  if (has_key == option(given, "secret").empty())
-    throw_error(ErrorKind::kInvalidArgument, path,
-                "of the storage options key and secret one is given without the other");
-  const bool is_public = is_anonymous(given);
-  const auto role = option(given, "role_arn");
-  if ((is_public ? 1 : 0) + (has_key ? 1 : 0) + (role.empty() ? 0 : 1) > 1)
-    throw_error(ErrorKind::kInvalidArgument, path,
-                "give one of the storage options anon, key and role_arn");
-  if (is_public) return arrow::fs::S3Options::Anonymous();
-  if (has_key)
-    return arrow::fs::S3Options::FromAccessKey(std::string(option(given, "key")),
-                                               std::string(option(given, "secret")),
-                                               std::string(option(given, "token")));
-  if (!role.empty()) return arrow::fs::S3Options::FromAssumeRole(std::string(role));
-  return arrow::fs::S3Options::Defaults();
+                "its region was not told: {}; the storage option region or AWS_REGION name it",
+                describe_refusal(answer));
+  return std::string(region);
 }
 
 bool is_of_a_bucket_name(char c) {
@@ -95,53 +42,72 @@ bool is_of_a_bucket_name(char c) {
          std::string_view("-_.").find(c) != std::string_view::npos;
 }
 
-constexpr const char* kS3Variables[] = {
-    "AWS_ENDPOINT_URL",           "AWS_ENDPOINT_URL_S3", "AWS_REGION",
-    "AWS_DEFAULT_REGION",         "AWS_PROFILE",         "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",      "AWS_SESSION_TOKEN",   "AWS_CONFIG_FILE",
-    "AWS_SHARED_CREDENTIALS_FILE"};
+constexpr const char* kS3Variables[] = {"AWS_ENDPOINT_URL",
+                                        "AWS_ENDPOINT_URL_S3",
+                                        "AWS_REGION",
+                                        "AWS_DEFAULT_REGION",
+                                        "AWS_PROFILE",
+                                        "AWS_ACCESS_KEY_ID",
+                                        "AWS_SECRET_ACCESS_KEY",
+                                        "AWS_SESSION_TOKEN",
+                                        "AWS_CONFIG_FILE",
+                                        "AWS_SHARED_CREDENTIALS_FILE",
+                                        "AWS_DEFAULT_PROFILE",
+                                        "AWS_ROLE_ARN",
+                                        "AWS_WEB_IDENTITY_TOKEN_FILE",
+                                        "AWS_ENDPOINT_URL_STS",
+                                        "AWS_ENDPOINT_URL_SSO",
+                                        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+                                        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                                        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+                                        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+                                        "AWS_EC2_METADATA_DISABLED",
+                                        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                                        "AWS_ROLE_SESSION_NAME",
+                                        "HOME"};
 
 }  // namespace
 
 S3Access::S3Access(std::string bucket) : bucket_(std::move(bucket)) {
   const std::string path = "s3://" + bucket_;
   const StorageOptions given = storage_options_of("s3", bucket_);
-  if (!option(given, "profile").empty())
-    throw_error(ErrorKind::kUnsupported, path,
-                "a profile is named by the environment variable AWS_PROFILE, not by "
-                "storage_options");
   if (!std::ranges::all_of(bucket_, is_of_a_bucket_name))
     throw_error(ErrorKind::kInvalidArgument, path,
                 "the name of a bucket has letters, digits, '-', '_' and '.'");
-  initialize_s3(path);
-  options_ = std::make_unique<arrow::fs::S3Options>(make_options(path, given));
-  options_->connect_timeout = kConnectSeconds;
-  options_->request_timeout = kRequestSeconds;
-  options_->allow_delayed_open = true;
-  is_anonymous_ = options_->credentials_kind == arrow::fs::S3CredentialsKind::Anonymous;
-  const auto endpoint = first_of({option(given, "endpoint_url"), environment("AWS_ENDPOINT_URL_S3"),
-                                  environment("AWS_ENDPOINT_URL")});
-  if (!endpoint.empty()) set_endpoint(parse_endpoint(path, "endpoint_url", endpoint));
+  given_ = {.access_key = std::string(option(given, "key")),
+            .secret_key = std::string(option(given, "secret")),
+            .session_token = std::string(option(given, "token"))};
+  if (given_.access_key.empty() != given_.secret_key.empty())
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "of the storage options key and secret one is given without the other");
+  is_anonymous_ = is_anonymous(given);
+  account_ = {.path = path,
+              .profile = std::string(option(given, "profile")),
+              .role_arn = std::string(option(given, "role_arn"))};
+  if (is_anonymous_ + !given_.access_key.empty() +
+          !(account_.role_arn.empty() && account_.profile.empty()) >
+      1)
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "give one of the storage options anon, key, and profile or role_arn");
+  const auto of_profile = [&](const char* name) {
+    const bool has_profile = !is_anonymous_ && given_.access_key.empty();
+    return has_profile ? aws_profile_setting(account_, name) : std::string();
+  };
+  const std::string endpoint(
+      first_of({option(given, "endpoint_url"), environment("AWS_ENDPOINT_URL_S3"),
+                environment("AWS_ENDPOINT_URL"), of_profile("endpoint_url")}));
   region_ = first_of({option(given, "region"), environment("AWS_REGION"),
-                      environment("AWS_DEFAULT_REGION"), options_->region});
+                      environment("AWS_DEFAULT_REGION"), of_profile("region")});
   if (region_.empty() && endpoint.empty()) region_ = find_region(bucket_, path);
   if (region_.empty()) region_ = "us-east-1";
-  options_->region = region_;
-  base_url_ = base_url();
+  account_.region = region_;
+  base_url_ = endpoint.empty()
+                  ? amazon_url()
+                  : fmt::format("{}/{}", parse_endpoint(path, "endpoint_url", endpoint), bucket_);
 }
 
-S3Access::~S3Access() = default;
-
-void S3Access::set_endpoint(const std::string& url) {
-  const auto colon = url.find("://");
-  options_->scheme = url.substr(0, colon);
-  options_->endpoint_override = url.substr(colon + 3);
-}
-
-std::string S3Access::base_url() const {
-  if (!options_->endpoint_override.empty())
-    return fmt::format("{}://{}/{}", options_->scheme, options_->endpoint_override, bucket_);
-  const std::string host = fmt::format("s3.{}.amazonaws.com", region_);
+std::string S3Access::amazon_url() const {
+  const std::string host = fmt::format("s3.{}.{}", region_, amazon_domain(region_));
   // The certificate is of one level of names.
   if (bucket_.find('.') != std::string::npos) return fmt::format("https://{}/{}", host, bucket_);
   return fmt::format("https://{}.{}", bucket_, host);
@@ -154,12 +120,11 @@ std::string S3Access::url(std::string_view key, std::string_view query) const {
 
 std::shared_ptr<const RequestSigner> S3Access::signer(bool fresh) const {
   if (is_anonymous_) return nullptr;
-  const std::scoped_lock lock(mutex_);
-  if (!fresh && signer_ && Clock::now() - made_ < kSignerAge) return signer_;
-  AwsCredentials found{.region = region_,
-                       .access_key = options_->GetAccessKey(),
-                       .secret_key = options_->GetSecretKey(),
-                       .session_token = options_->GetSessionToken()};
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!fresh && signer_ && Clock::now() - made_ < kSignerAge) return signer_;
+  }
+  AwsCredentials found = given_.access_key.empty() ? find_aws_credentials(account_, fresh) : given_;
   if (found.access_key.empty())
     throw_error(ErrorKind::kIo, "s3://" + bucket_,
                 "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
@@ -173,6 +138,8 @@ std::shared_ptr<const RequestSigner> S3Access::signer(bool fresh) const {
                   : text == &found.secret_key
                       ? "secret key (AWS_SECRET_ACCESS_KEY, or the one of a profile)"
                       : "session token (AWS_SESSION_TOKEN)");
+  found.region = region_;
+  const std::scoped_lock lock(mutex_);
   signer_ = make_aws_signer(std::move(found));
   made_ = Clock::now();
   return signer_;

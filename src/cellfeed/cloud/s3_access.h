@@ -7,12 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "cellfeed/cloud/aws_credentials.h"
+#include "cellfeed/cloud/aws_signature.h"
 #include "cellfeed/cloud/http_loop.h"
 #include "cellfeed/cloud/storage_options.h"
-
-namespace arrow::fs {
-struct S3Options;
-}  // namespace arrow::fs
 
 namespace cellfeed::cloud {
 
@@ -22,7 +20,6 @@ class S3Access {
   // kInvalidArgument for options that contradict each other, kIo where the bucket's region is not
   // known and cannot be asked for.
   explicit S3Access(std::string bucket);
-  ~S3Access();
 
   // Of the object of this key; of the bucket itself where it is empty. query: sorted, each value
   // escaped.
@@ -32,11 +29,11 @@ class S3Access {
   const std::string& region() const { return region_; }
 
  private:
-  void set_endpoint(const std::string& url);
-  std::string base_url() const;
+  std::string amazon_url() const;
 
   const std::string bucket_;
-  std::unique_ptr<arrow::fs::S3Options> options_;
+  AwsCredentials given_;  // by options; without keys: to be found
+  AwsAccount account_;
   std::string region_;
   bool is_anonymous_ = false;
   std::string base_url_;
