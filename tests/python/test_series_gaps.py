@@ -23,10 +23,10 @@ def build(folder, frame, out="out", **options):
     return folder / out
 
 
-def usual_step(times):
-    """The longest step but for one in twenty, and one of few."""
-    steps = np.sort(np.diff(times))[::-1]
-    return steps[min(len(steps) // 20 + 1, len(steps) - 1)] if len(steps) else 0
+def median_step(times):
+    """The lower one of two."""
+    steps = np.sort(np.diff(times))
+    return steps[(len(steps) - 1) // 2] if len(steps) else 0
 
 
 def windows_by_hand(times, longest, n, stride):
@@ -48,7 +48,7 @@ def test_no_window_crosses_a_gap(tmp_path_factory, data):
     window, stride = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
     lead = data.draw(st.integers(0, 1))
     for max_gap in ("auto", None, 1, 3, 29, 1000):
-        longest = {"auto": 3 * usual_step(times), None: np.inf}.get(max_gap, max_gap)
+        longest = {"auto": 3 * median_step(times), None: np.inf}.get(max_gap, max_gap)
         expected, n_gaps = windows_by_hand(times, longest, lead + window + 1, stride)
         options = {"max_gap": max_gap, "transforms": [Differences()] if lead else []}
         if not expected:
@@ -85,7 +85,7 @@ def test_a_hole_of_months_is_counted_and_not_crossed(tmp_path):
     between = SeriesDataset(path, 24, 6, between=("2023-06-01", None))
     assert (between.n_gaps, len(between)) == (0, 50 - 29)
     assert json.loads(run("series", "info", path, "--json"))["n_gaps"] == 1
-    assert "1 of more than three usual steps" in run("series", "info", path)
+    assert "1 of more than three times the median step" in run("series", "info", path)
     for wrong in ["soon", 3, "-1h", "0h", datetime.timedelta(0), 1.5]:
         kind = errors.InvalidTypeError if wrong == 1.5 else errors.InvalidArgumentError
         with pytest.raises(kind, match="max_gap must be a length of time"):
@@ -110,11 +110,18 @@ def test_rows_that_are_appended_have_gaps_too(tmp_path):
 
 @pytest.mark.parametrize("freq", ["B", "MS", "QS", "h"])
 def test_what_calendars_leave_out_is_no_gap(tmp_path, freq):
-    """Weekends and holidays of trading days, months of 28 to 31 days."""
+    """Weekends of trading days, months of 28 to 31 days."""
     times = pd.date_range("2020-01-01", periods=300, freq=freq)
-    times = times[~((times.month == 12) & times.day.isin([24, 25, 26]))] if freq == "B" else times
     path = build(tmp_path, pd.DataFrame({"t": times, "v": np.arange(1.0 * len(times))}))
     assert SeriesDataset(path, 10, 2).n_gaps == 0
+
+
+def test_bursts_with_holes_between_them_are_not_joined(tmp_path):
+    burst = pd.date_range("2023-01-01", periods=15, freq="h")
+    times = np.concatenate([burst + pd.Timedelta(150 * i, "D") for i in range(8)])
+    path = build(tmp_path, pd.DataFrame({"t": times, "v": np.arange(120.0)}))
+    ds = SeriesDataset(path, 4, 2)
+    assert (ds.n_gaps, len(ds)) == (7, 8 * (15 - 5))
 
 
 @pytest.mark.filterwarnings("ignore:.*is not what the scaler was fitted on")

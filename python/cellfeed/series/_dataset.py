@@ -92,8 +92,8 @@ class SeriesDataset(SeriesWindows, MapStyle[Pair]):
     max_gap
         No window crosses a longer step between two times: a length of time (``"3h"``, a timedelta
         or a timedelta64) or, of series whose times are numbers, a number. ``"auto"``: more than
-        three times the usual step of the entity, which is the longest but for one step in twenty
-        (and one of few); so weekends are no gaps of trading days. ``None``: any step will do.
+        three times the median step of the entity, so weekends are no gaps of trading days and
+        longer holidays are. ``None``: any step will do.
 
     Attributes
     ----------

@@ -180,7 +180,7 @@ class SeriesWindows:
         return first, end
 
     def _longest_step(self, max_gap: MaxGap) -> tuple[bool, int | None]:
-        """Whether gaps split the rows, and which steps are gaps: None for the usual rule."""
+        """Whether gaps split the rows, and which steps are gaps: None for the automatic rule."""
         if max_gap is None or (isinstance(max_gap, str) and max_gap == "auto"):
             return max_gap is not None, None
         if self._about["time_kind"] == "row":

@@ -333,9 +333,9 @@ int run_series_info(Session& session, const std::string& dir) {
   text +=
       fmt::format("\n  time        {} to {} ({})\n", from, to, series::time_kind_name(m.time_kind));
   if (n_gaps > 0)
-    text +=
-        fmt::format("  gaps        {} of more than three usual steps, which windows do not cross\n",
-                    grouped(n_gaps));
+    text += fmt::format(
+        "  gaps        {} of more than three times the median step, which windows do not cross\n",
+        grouped(n_gaps));
   text +=
       fmt::format("  policies    missing {} ({} rows left out), duplicates {} ({} rows merged)\n",
                   m.missing, grouped(m.n_dropped), m.duplicates, grouped(m.n_merged));

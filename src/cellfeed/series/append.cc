@@ -165,7 +165,7 @@ RowsBefore Append::rows_before(std::int64_t spilled) const {
   if (!is_known(entity)) return {};
   RowsBefore before{.n_rows = before_->entities().n_rows(entity),
                     .last_time = before_->entities().last_times[static_cast<std::size_t>(entity)],
-                    .usual_step = before_->entities().steps[static_cast<std::size_t>(entity)]};
+                    .median_step = before_->entities().steps[static_cast<std::size_t>(entity)]};
   if (before.n_rows == 0 || policy_.missing != Missing::kFfill) return before;
   const std::int64_t row = before_->stretch(entity, before.n_rows - 1).row;
   before.last = before_->stored_values(row);

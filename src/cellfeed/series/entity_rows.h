@@ -36,7 +36,7 @@ struct RowsBefore {
   std::int64_t n_rows = 0;
   std::vector<double> last{};  // of the features; empty where n_rows is 0
   std::int64_t last_time = 0;
-  std::int64_t usual_step = 0;  // 0: of fewer than two rows
+  std::int64_t median_step = 0;  // 0: of fewer than two rows
 };
 
 // The next n rows.

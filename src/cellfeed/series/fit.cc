@@ -85,14 +85,14 @@ void each_step(const RecordRows& rows, std::int64_t n, std::optional<std::int64_
 // Gaps are looked for once it is known what is none, and only where a step is one.
 void find_gaps(const FitRows& fit, std::int64_t entity, const RowsBefore& before,
                std::int64_t memory, std::uint64_t longest, EntitySummary& summary) {
-  if (longest <= longest_step(summary.usual_step)) return;
+  if (longest <= longest_step(summary.median_step)) return;
   std::optional<std::int64_t> last = last_of(before);
   std::int64_t row = before.n_rows;
   each_row(
       fit.rows, entity, fit.policy, memory,
       [&](const RecordRows& rows, std::int64_t n) {
         each_step(rows, n, last, row, [&](std::uint64_t step, std::int64_t at) {
-          if (step > longest_step(summary.usual_step)) summary.gaps.push_back(at);
+          if (step > longest_step(summary.median_step)) summary.gaps.push_back(at);
         });
       },
       before);
@@ -123,7 +123,7 @@ EntitySummary summary_of(const FitRows& fit, std::int64_t entity, const RowsBefo
   };
   summary.counts = each_row(fit.rows, entity, fit.policy, memory, add, before);
   summary.columns = statistics.finish();
-  summary.usual_step = before.usual_step > 0 ? before.usual_step : steps->usual();
+  summary.median_step = before.median_step > 0 ? before.median_step : steps->median();
   find_gaps(fit, entity, before, memory, longest, summary);
   return summary;
 }

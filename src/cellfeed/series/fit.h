@@ -24,12 +24,12 @@ struct EntitySummary {
   std::vector<ColumnStatistics> columns;  // of the rows that a scaler looks at
   std::vector<double> quartiles;          // lower, middle, upper of each feature, where asked for
   // Steps between times (gaps.h), and the rows before which there is a gap, counted in the entity.
-  std::int64_t usual_step = 0;
+  std::int64_t median_step = 0;
   std::vector<std::int64_t> gaps;
 };
 
 inline EntityTimes times_of(const EntitySummary& summary) {
-  return {summary.first_time, summary.last_time, summary.usual_step, summary.gaps};
+  return {summary.first_time, summary.last_time, summary.median_step, summary.gaps};
 }
 
 // Rows that statistics are of.

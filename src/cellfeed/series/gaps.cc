@@ -14,17 +14,14 @@ void StepCounts::add(std::uint64_t step) {
   ++n_;
 }
 
-std::int64_t StepCounts::usual() const {
+std::int64_t StepCounts::median() const {
   constexpr std::uint64_t kMost =
-      std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(kUsualStepsOfGap);
-  std::int64_t n_longer = n_ / 20 + 1;
-  std::uint64_t found = 0;
-  for (std::size_t b = kBuckets; b-- > 0 && n_longer >= 0;) {
-    if (counts_[b] == 0) continue;
-    found = longest_[b];
-    n_longer -= counts_[b];
-  }
-  return static_cast<std::int64_t>(std::min(found, kMost));
+      std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(kMediansOfGap);
+  std::int64_t n = 0;
+  for (std::size_t b = 0; b < kBuckets; ++b)
+    if ((n += counts_[b]) > (n_ - 1) / 2 && n_ > 0)
+      return static_cast<std::int64_t>(std::min(longest_[b], kMost));
+  return 0;
 }
 
 }  // namespace cellfeed::series

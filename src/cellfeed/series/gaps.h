@@ -1,4 +1,4 @@
-// Gaps in the times of an entity: steps far longer than its usual one. Pure.
+// Gaps in the times of an entity: steps of more than three times its median one. Pure.
 #pragma once
 
 #include <array>
@@ -12,19 +12,19 @@ inline std::uint64_t step_between(std::int64_t earlier, std::int64_t later) {
   return static_cast<std::uint64_t>(later) - static_cast<std::uint64_t>(earlier);
 }
 
-// A step is a gap where it is more than so many usual ones.
-inline constexpr std::uint64_t kUsualStepsOfGap = 3;
-inline std::uint64_t longest_step(std::int64_t usual) {
-  return static_cast<std::uint64_t>(usual) * kUsualStepsOfGap;
+// A step is a gap where it is more than so many median ones.
+inline constexpr std::uint64_t kMediansOfGap = 3;
+inline std::uint64_t longest_step(std::int64_t median) {
+  return static_cast<std::uint64_t>(median) * kMediansOfGap;
 }
 
 // Steps of one entity, counted in constant memory.
 class StepCounts {
  public:
   void add(std::uint64_t step);
-  // The longest step when those of gaps are left out, which one in twenty may be, and one of few:
-  // three days where a market is closed at weekends. 0 where there is no step.
-  std::int64_t usual() const;
+  // The median step, the lower one of two; longer by a sixteenth at most where steps are of many
+  // lengths. 0 where there is no step.
+  std::int64_t median() const;
 
  private:
   // Numbers below 16, and then those whose leading five bits are the same.

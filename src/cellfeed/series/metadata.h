@@ -80,7 +80,7 @@ struct Extent {
 // When the rows of an entity are.
 struct EntityTimes {
   std::int64_t first = 0, last = 0;  // 0 where there are no rows
-  std::int64_t step = 0;             // the usual one (gaps.h); 0 where it is not known
+  std::int64_t step = 0;             // the median one (gaps.h); 0 where it is not known
   std::vector<std::int64_t> gaps{};  // rows, counted in the entity, before which there is one
 };
 

@@ -110,13 +110,13 @@ std::vector<std::int64_t> SeriesWindows::gaps_of(std::int64_t entity, std::int64
                                                  std::int64_t end) const {
   std::vector<std::int64_t> found;
   if (!options_.gaps.splits || rows_->metadata().time_kind == TimeKind::kRow) return found;
-  const auto usual = longest_step(rows_->entities().steps[static_cast<std::size_t>(entity)]);
+  const auto automatic = longest_step(rows_->entities().steps[static_cast<std::size_t>(entity)]);
   const auto longest =
-      options_.gaps.longest ? static_cast<std::uint64_t>(*options_.gaps.longest) : usual;
+      options_.gaps.longest ? static_cast<std::uint64_t>(*options_.gaps.longest) : automatic;
   const auto add = [&](std::int64_t row) {
     if (row > begin && row < end) found.push_back(row);
   };
-  if (longest < usual) {
+  if (longest < automatic) {
     rows_->each_step(entity, begin, end, [&](std::int64_t row, std::uint64_t step) {
       if (step > longest) add(row);
     });

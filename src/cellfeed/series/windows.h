@@ -19,7 +19,7 @@ namespace cellfeed::series {
 // Steps between times that no window crosses.
 struct GapRule {
   bool splits = true;
-  // More than this; empty: more than three of the usual steps of the entity (gaps.h).
+  // More than this; empty: more than three times the median step of the entity (gaps.h).
   std::optional<std::int64_t> longest{};
 };
 
