@@ -192,6 +192,24 @@ def test_numbers_in_texts_are_left_out_with_a_word_or_read_as_numbers(tmp_path, 
     assert chosen.warnings == []
 
 
+def test_files_of_others_with_names_of_a_series_stay(tmp_path):
+    pq.write_table(pa.table({"t": [1, 2], "v": [1.0, 2.0]}), tmp_path / "a.parquet")
+    (tmp_path / "out").mkdir()
+    for name in ("scaler.json", "time.mmap"):
+        (tmp_path / "out" / name).write_text("mine")
+    with pytest.raises(errors.AlreadyExistsError, match="no build that it would be of; choose an"):
+        build_series(tmp_path / "a.parquet", tmp_path / "out", time="t")
+    assert {file.read_text() for file in (tmp_path / "out").glob("[!.]*")} == {"mine"}
+
+
+def test_numbers_in_texts_are_found_behind_missing_ones(tmp_path):
+    texts = [None] * 3000 + ["-"] + [f"{i}.5" for i in range(3000)]
+    table = pa.table({"t": range(6001), "v": np.arange(6001.0), "price": texts})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=1000)
+    with pytest.warns(errors.LeftOutWarning, match="hold numbers are left out: 'price'"):
+        build_series(tmp_path / "a.parquet", tmp_path / "out", time="t", scaler=None)
+
+
 NOT_NUMERIC = {
     "side": (errors.CorruptDataError, "row 0, column 'side': .* no number: \"buy\""),
     "sid": (errors.NoSuchKeyError, "no column 'sid'.*did you mean 'side'"),

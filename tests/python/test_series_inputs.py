@@ -422,6 +422,15 @@ def test_a_few_texts_among_numbers_are_named(tmp_path):
         build_series(path, tmp_path / "named", time="t", features="v")
 
 
+@pytest.mark.parametrize("texts", [["1,5", "2,25", "-3,0"], ["1,234.5", "12", "9,876,543"]])
+def test_a_column_of_numbers_with_commas_is_named(tmp_path, texts):
+    lines = "".join(f"{i}\t{i}\t{text}\ta,b\n" for i, text in enumerate(texts))
+    path = write(tmp_path / "in.tsv", "t\tu\tv\tplace\n" + lines)
+    with pytest.warns(UserWarning, match="'v' is no feature, because line 2 .*decimal or thous"):
+        result = build_series(path, tmp_path / "out", time="t", scaler=None)
+    assert (result.n_features, len(result.warnings)) == (1, 1)
+
+
 def test_numbers_are_written_as_pandas_is_told(tmp_path):
     texts = ["1.234,5", "-", "-7,25", "12", "?", "1.000.000", "NA"]
     path = write(

@@ -51,6 +51,11 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
   const std::string folder = directory_.path_of(kPartsFolder);
   const bool is_begun = io::exists(folder + "/" + kPlanName);
   is_finished_ = io::exists(directory_.path_of(kMetadataName));
+  for (const std::string& name : directory_.names())
+    if (!is_finished_ && !is_begun && is_series_file(name))
+      throw_error(
+          ErrorKind::kAlreadyExists, dir,
+          "holds '{}', and no build that it would be of; choose an empty or a new directory", name);
   if (is_finished_ && !resume)
     throw Error(ErrorKind::kAlreadyExists,
                 "holds a finished series; choose another directory, or remove this one", dir);
@@ -84,9 +89,6 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
 
 void BuildDirectory::begin(const std::string& plan) {
   io::remove_leftovers_in(directory_);
-  // Without a manifest these are of a build whose parts were removed: nothing knows them.
-  for (const std::string& name : directory_.names())
-    if (is_series_file(name)) directory_.remove(name);
   parts_->empty(kPlanName);
   io::write_small_file({parts_->shown(), kPlanName}, plan);
 }

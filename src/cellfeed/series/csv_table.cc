@@ -174,10 +174,16 @@ class CsvTable : public Table {
     for (const std::string_view name : split_.fields()) add_column({std::string(name)});
   }
 
+  // "1,5", "1,234.5"; not what numbers_ reads anyway.
+  static bool is_number_with_commas(std::string_view field) {
+    return field.find(',') != std::string_view::npos &&
+           (parse_number(field, {.decimal = ","}) || parse_number(field, {.thousands = ","}));
+  }
+
   // What columns hold, by the first rows.
   void look_at_rows() {
     struct Look {
-      std::int64_t n_values = 0, n_numbers = 0, n_flags = 0;
+      std::int64_t n_values = 0, n_numbers = 0, n_flags = 0, n_with_commas = 0;
       std::string first_text;  // and its line
     };
     std::vector<Look> looks(columns_.size());
@@ -188,6 +194,7 @@ class CsvTable : public Table {
         Look& look = looks[c];
         ++look.n_values;
         if (parse_flag(field)) ++look.n_flags;
+        if (is_number_with_commas(field)) ++look.n_with_commas;
         if (parse_number(field, numbers_))
           ++look.n_numbers;
         else if (look.first_text.empty())
@@ -201,6 +208,9 @@ class CsvTable : public Table {
       if (!columns_[c].is_numeric && 2 * look.n_numbers > look.n_values)
         columns_[c].doubt = fmt::format("{} where {} of the first {} values are numbers",
                                         look.first_text, look.n_numbers, look.n_values);
+      if (!columns_[c].is_numeric && 2 * look.n_with_commas > look.n_values)
+        columns_[c].doubt =
+            fmt::format("{}, which is a number by decimal or thousands alone", look.first_text);
     }
   }
 

@@ -10,8 +10,9 @@
 namespace cellfeed::series {
 namespace {
 
-// Texts of a column that are looked at to find whether they are numbers.
-constexpr std::int64_t kTextsLookedAt = 1000;
+// To find whether texts of a column are numbers, so many are looked at, and no more rows than that:
+// a column may be empty for long.
+constexpr std::int64_t kTextsLookedAt = 1000, kMostRowsLookedAt = 1'000'000;
 
 bool is_named_in(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
@@ -25,13 +26,17 @@ std::vector<std::string> other_columns(const RowColumns& columns) {
   return others;
 }
 
-bool are_numbers(std::span<const std::string_view> texts) {
-  const auto is_number = [](std::string_view text) { return parse_number(text).has_value(); };
-  return std::ranges::any_of(texts, is_number) &&
-         std::ranges::all_of(texts, [&](std::string_view text) {
-           return is_missing_text(text) || is_number(text);
-         });
-}
+struct TextCounts {
+  std::int64_t n_texts = 0, n_numbers = 0;  // without missing ones
+
+  void add(std::span<const std::string_view> texts) {
+    for (const std::string_view text : texts) {
+      if (is_missing_text(text)) continue;
+      ++n_texts;
+      if (parse_number(text)) ++n_numbers;
+    }
+  }
+};
 
 }  // namespace
 
@@ -82,12 +87,22 @@ std::vector<std::string> numbers_in_texts(Table& table, const RowColumns& column
   if (chosen.empty()) return {};
   table.choose(chosen);
   std::vector<std::string> names;
-  if (table.next(kTextsLookedAt) == 0) return names;
+  std::vector<TextCounts> counts(chosen.size());
   std::vector<std::string_view> texts;
-  for (const int c : chosen) {
-    table.texts(c, texts);
-    if (are_numbers(texts)) names.push_back(table.columns()[static_cast<std::size_t>(c)].name);
+  const auto is_known = [](const TextCounts& one) { return one.n_texts >= kTextsLookedAt; };
+  for (std::int64_t n_rows = 0;
+       n_rows < kMostRowsLookedAt && !std::ranges::all_of(counts, is_known);) {
+    const std::int64_t n = table.next(kTextsLookedAt);
+    if (n == 0) break;
+    n_rows += n;
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      table.texts(chosen[i], texts);
+      counts[i].add(texts);
+    }
   }
+  for (std::size_t i = 0; i < chosen.size(); ++i)
+    if (2 * counts[i].n_numbers > counts[i].n_texts)
+      names.push_back(table.columns()[static_cast<std::size_t>(chosen[i])].name);
   return names;
 }
 
