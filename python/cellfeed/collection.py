@@ -294,6 +294,8 @@ class CellCollection(CellTable):
         drop_last
             Leave out a last one that is smaller.
         """
+        # Each piece may be of one kind, and all of them are not.
+        self._core.processing  # noqa: B018
         return pieces(self, batch_size, axis, shuffle, drop_last)
 
 

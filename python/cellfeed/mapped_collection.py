@@ -36,13 +36,14 @@ from ._mapped.genes import FileGenes
 from ._mapped.labels import LabelCounts, make_column, merged_categories
 from ._mapped.matrices import open_matrices, open_table
 from ._mapped.rows import Column, RowBatch, Rows
-from ._options import CASTINGS, OUTPUTS, Casting, Data, DType, Join, Label, Output, UnknownLabel
+from ._options import CASTINGS, MIXED_PROCESSING, OUTPUTS
 from .errors import OutOfRangeError
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch.utils.data import Dataset
 
+    from ._options import Casting, Data, DType, Join, Label, MixedProcessing, Output, UnknownLabel
     from ._table import StoredFile
 
     MapStyle = Dataset[dict[str, Any]]
@@ -99,6 +100,8 @@ class MappedCollection(MapStyle):
         As of :class:`~cellfeed.Loader`: ``"same_kind"`` rounds as lamindb does.
     make_unique
         Number repeated gene names as anndata does, instead of refusing them.
+    mixed_processing
+        As for :func:`cellfeed.open`.
     threads
         That read a batch; one a processor by default.
 
@@ -106,8 +109,8 @@ class MappedCollection(MapStyle):
     ----------
     encoders
         Column -> label -> code.
-    n_obs, n_vars
-        Cells and genes; ``n_vars`` is None where files keep their own genes.
+    n_obs, n_vars, closed
+        Cells and genes; ``n_vars`` is None where files keep their own genes. Whether it is closed.
     n_obs_list, n_vars_list
         Of each file, after ``obs_filter``.
 
@@ -134,6 +137,7 @@ class MappedCollection(MapStyle):
         output: Output = "dense",
         casting: Casting = "round",
         make_unique: bool = False,
+        mixed_processing: MixedProcessing = "error",
         threads: int | None = None,
     ) -> None:
         as_bool("cache_categories", cache_categories)
@@ -148,6 +152,7 @@ class MappedCollection(MapStyle):
             output=as_choice("output", output, OUTPUTS),
             casting=as_choice("casting", casting, CASTINGS),
             make_unique=as_bool("make_unique", make_unique), threads=parse_threads(threads),
+            mixed_processing=as_choice("mixed_processing", mixed_processing, MIXED_PROCESSING),
         )  # fmt: skip
         check_row_names(options)
         self.parallel = as_bool("parallel", parallel)
@@ -178,7 +183,7 @@ class MappedCollection(MapStyle):
         self._rows = None if obs_filter is None else filtered_rows(self._cells, obs_filter)
         ends = np.cumsum([file["n_cells"] for file in self._cells.files])
         self._file_begins = np.concatenate([[0], ends]).astype(np.int64)
-        self._closed = False
+        self.closed = False
         for matrices in self._matrices:
             matrices.check_values(self._all_rows())
 
@@ -382,12 +387,7 @@ class MappedCollection(MapStyle):
         for matrices in self._matrices:
             matrices.close()
         self._cells.close()
-        self._closed = True
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._closed
+        self.closed = True
 
     def __enter__(self) -> Self:
         return self

@@ -119,6 +119,7 @@ def test_values_of_two_kinds_are_mixed_only_where_that_is_asked_for(two_kinds):
         "mapped": lambda: cf.MappedCollection(files)[0],
         "census": lambda: cf.census.get_anndata(cf.open(files), X_name="X"),
         "scdataset": lambda: next(iter(cf.scDataset(cf.open(files), cf.Streaming(), 8))),
+        "axis": lambda: list(cf.open(files).iterate_axis(7)),
         "shards": lambda: cf.convert_to_shards(files, "both"),
         "shards of cells": lambda: cf.convert_to_shards(cf.open(files), "both"),
         "export": lambda: cf.export_h5ad(files, "both.h5ad"),
@@ -147,6 +148,12 @@ def test_mixed_values_stay_known_as_mixed(two_kinds):
     cf.convert_to_shards(cells, "shards")
     cf.export_h5ad(cells, "both.h5ad")
     cells[:].to_adata().write_h5ad("view.h5ad")
+    grown = cf.convert_to_shards(files[1], "grown")
+    with pytest.warns(UserWarning, match="uns and varm were those of its one source"):
+        cf.append_to_shards(cf.open(files[0], mixed_processing="allow"), grown)
+    mapped = cf.MappedCollection(files, mixed_processing="allow")
+    np.testing.assert_array_equal(np.stack([mapped[i]["X"] for i in range(120)]), expected)
+    assert json.loads(cf.open(grown)._core.processing) == {"mixed": [{"log1p": True}, {}]}
     for written in ("shards", "both.h5ad", "view.h5ad"):
         mixed = cf.open(written)
         np.testing.assert_array_equal(mixed[:].X.toarray(), expected)

@@ -12,7 +12,17 @@ from .._arguments import as_float, as_names, as_paths, first_repeated, is_anndat
 from .._cells.filtering import rows_where
 from .._cells.matrices import layer_key, obsm_key
 from .._cores import Item
-from .._options import JOINS, Casting, Data, DTypeName, Join, Label, Output, UnknownLabel
+from .._options import (
+    JOINS,
+    Casting,
+    Data,
+    DTypeName,
+    Join,
+    Label,
+    MixedProcessing,
+    Output,
+    UnknownLabel,
+)
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
 
@@ -29,7 +39,7 @@ class MappedOptions:
     ----------
     paths
         Files, and AnnData.
-    layers_keys, obs_keys, obsm_keys, join, output, casting, make_unique
+    layers_keys, obs_keys, obsm_keys, join, output, casting, make_unique, mixed_processing
         As of :class:`~cellfeed.MappedCollection`.
     encoded
         The obs columns that come as codes.
@@ -52,6 +62,7 @@ class MappedOptions:
     output: Output
     casting: Casting
     make_unique: bool
+    mixed_processing: MixedProcessing
     threads: int
 
 

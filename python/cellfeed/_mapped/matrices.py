@@ -135,6 +135,7 @@ def _open_joined(
         return open_cells(
             data, join=join, missing_genes="zero" if join else "warn", layer=layer_name(keys[0]),
             layers=keys[1:], obsm=obsm, make_unique=options.make_unique,
+            mixed_processing=options.mixed_processing,
         )  # fmt: skip
 
     cells = opened(options.paths, join or "outer")

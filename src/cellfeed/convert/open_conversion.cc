@@ -13,6 +13,7 @@
 #include "cellfeed/convert/inputs/carried_annotations.h"
 #include "cellfeed/convert/inputs/unreadable_columns.h"
 #include "cellfeed/exec/memory_budget.h"
+#include "cellfeed/format/processing.h"
 #include "cellfeed/format/shard/genes_file.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"
 #include "cellfeed/io/file_system.h"
@@ -229,6 +230,12 @@ shard::Manifest OpenConversion::make_manifest() const {
   shard::Manifest manifest = options_.base ? options_.base->manifest : describe();
   if (options_.base) {
     manifest.annotations.reset();  // of the one source there was
+    if (sources_.processing_json() != manifest.processing_json) {
+      const format::Processing both[] = {
+          format::read_processing(manifest.processing_json, options_.base->dir()),
+          format::read_processing(sources_.processing_json(), options_.base->dir())};
+      manifest.processing_json = format::join_processing(both).json;
+    }
     manifest.shard_size = std::max(manifest.shard_size, options_.shard_size);
     manifest.appends.push_back({.first_cell = first_cell(),
                                 .n_sources = sources_.n_sources(),

@@ -89,13 +89,15 @@ AppendResult append_to_shards(const AppendOptions& options) {
   OpenConversion conversion(convert);
   const Sources& sources = conversion.sources();
   AppendResult result;
-  require_same_processing(*base, sources);
+  const bool may_mix = convert.cells && convert.cells.cells->allows_mixed_processing();
+  if (!may_mix) require_same_processing(*base, sources);
   if (options.extra_genes == ExtraGenes::kRefuse && !convert.cells)
     refuse_extra_genes(*base, sources);
   describe_missing_genes(*base, sources, options, result);
   result.warnings = look_for_known_sources(*base, sources, options.is_forced);
-  for (std::string& warning : look_at_value_kinds(*base, sources, options.is_forced))
-    result.warnings.push_back(std::move(warning));
+  if (!may_mix)
+    for (std::string& warning : look_at_value_kinds(*base, sources, options.is_forced))
+      result.warnings.push_back(std::move(warning));
   if (convert.cells) note_other_layer(*base, sources, result.warnings);
   require_obs_that_fits(*base, sources.obs());
   if (base->manifest.annotations)

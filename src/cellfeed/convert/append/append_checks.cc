@@ -83,7 +83,8 @@ void require_same_processing(const ShardBase& base, const Sources& sources) {
   if (there == sources.processing_json()) return;
   throw_error(ErrorKind::kInvalidArgument, sources.store(0).info().path,
               "its values were processed otherwise than those of the shards, and would be mixed: "
-              "it says {}, '{}' says {}; process it alike (cellfeed preprocess)",
+              "it says {}, '{}' says {}; process it alike (cellfeed preprocess), or append "
+              "cellfeed.open(..., mixed_processing=\"allow\")",
               sources.processing_json(), base.dir(), there);
 }
 
