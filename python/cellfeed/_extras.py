@@ -6,8 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _EXTRAS = {
-    "anndata": "scverse", "distributed": "dask", "lightning": "train", "pandas": "scverse",
-    "pytorch_lightning": "train", "scipy": "scverse", "torch": "torch",
+    "anndata": "scverse", "distributed": "dask", "lightning": "train",
+    "pytorch_lightning": "train", "torch": "torch",
 }  # fmt: skip
 
 
