@@ -73,9 +73,7 @@ std::optional<OwnFolder> OwnFolder::open(const Directory& parent, const std::str
 std::optional<OwnFolder> OwnFolder::find(const Directory& parent, const std::string& name,
                                          IsOurs is_ours) {
   auto folder = open(parent, name, is_ours);
-  if (!folder || !folder->directory_.file_bytes(kMark)) return std::nullopt;
-  folder->require_as_its_parent();
-  return folder;
+  return folder && folder->directory_.file_bytes(kMark) ? std::move(folder) : std::nullopt;
 }
 
 OwnFolder OwnFolder::make(const Directory& parent, const std::string& name, IsOurs is_ours,
@@ -92,9 +90,22 @@ OwnFolder OwnFolder::make(const Directory& parent, const std::string& name, IsOu
     throw_error(ErrorKind::kAlreadyExists, parent.path_of(name),
                 "is a link, a file, or a folder that cellfeed did not make, and stays as it is; "
                 "move it away");
-  folder->require_as_its_parent();
   folder->mark();
   return *std::move(folder);
+}
+
+std::optional<OwnFolder> OwnFolder::find_within(const Directory& believed, const std::string& name,
+                                                IsOurs is_ours) {
+  auto folder = find(believed, name, is_ours);
+  if (folder) folder->require_believable(look_at(believed).st_uid);
+  return folder;
+}
+
+OwnFolder OwnFolder::make_within(const Directory& believed, const std::string& name,
+                                 IsOurs is_ours) {
+  OwnFolder folder = make(believed, name, is_ours);
+  folder.require_believable(look_at(believed).st_uid);
+  return folder;
 }
 
 // Who makes it marks it before anything else, so the mark is looked for last.
@@ -114,12 +125,6 @@ void OwnFolder::mark() const {
 }
 
 bool OwnFolder::is_believable(std::uint32_t user) const { return is_of(look_at(directory_), user); }
-
-// Where only its owner may write to the parent, nobody else's folder is in it.
-void OwnFolder::require_as_its_parent() const {
-  const struct stat parent = look_at(parent_);
-  if ((parent.st_mode & kWriteOfOthers) == 0) require_believable(parent.st_uid);
-}
 
 void OwnFolder::require_believable(std::uint32_t user) const {
   if (!is_believable(user))

@@ -25,14 +25,19 @@ class OwnFolder {
   // Whether this program gives files there this name, beside locks and temporary ones.
   using IsOurs = bool (*)(std::string_view name);
 
-  // Empty where no folder with the mark has this name. This and make() throw kIo where others than
-  // the owner of a parent that they may not write to could have written what is in it.
+  // Empty where no folder with the mark has this name.
   static std::optional<OwnFolder> find(const Directory& parent, const std::string& name,
                                        IsOurs is_ours);
   // Makes it where nothing has this name, and marks one that is empty. Throws kAlreadyExists where
   // something else has the name.
   static OwnFolder make(const Directory& parent, const std::string& name, IsOurs is_ours,
                         unsigned mode = kReadByAll);
+
+  // The same within a folder that is believed: throw kIo where others than its owner could have
+  // written what is in the inner one.
+  static std::optional<OwnFolder> find_within(const Directory& believed, const std::string& name,
+                                              IsOurs is_ours);
+  static OwnFolder make_within(const Directory& believed, const std::string& name, IsOurs is_ours);
 
   // Files that are made through it are for this user alone to write to.
   const Directory& directory() const { return directory_; }
@@ -56,7 +61,6 @@ class OwnFolder {
   static std::optional<OwnFolder> open(const Directory& parent, const std::string& name,
                                        IsOurs is_ours);
   bool is_marked_or_empty() const;
-  void require_as_its_parent() const;
   void mark() const;
   bool is_removed(std::string_view name) const;
 

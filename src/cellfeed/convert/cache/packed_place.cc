@@ -107,19 +107,19 @@ PackedPlace packed_place(const format::RowStore& store, const FileVersion& versi
 }
 
 std::optional<io::OwnFolder> find_packed(const io::Directory& caches, const std::string& name) {
-  return io::OwnFolder::find(caches, name, is_segment_file);
+  return io::OwnFolder::find_within(caches, name, is_segment_file);
 }
 
 io::OwnFolder make_packed(const io::Directory& caches, const std::string& name) {
-  return io::OwnFolder::make(caches, name, is_segment_file);
+  return io::OwnFolder::make_within(caches, name, is_segment_file);
 }
 
 std::optional<io::OwnFolder> find_packed_shards(const io::OwnFolder& packed) {
-  return io::OwnFolder::find(packed.directory(), kShards, is_of_shards);
+  return io::OwnFolder::find_within(packed.directory(), kShards, is_of_shards);
 }
 
 io::OwnFolder make_packed_shards(const io::OwnFolder& packed) {
-  return io::OwnFolder::make(packed.directory(), kShards, is_of_shards);
+  return io::OwnFolder::make_within(packed.directory(), kShards, is_of_shards);
 }
 
 void remove_packed_shards(const io::OwnFolder& packed) {

@@ -131,7 +131,7 @@ CachePlace cache_place(const format::EntryStore& store, std::string dir) {
                               fmt::format("'{}' is stored {}", layer, store.storage()));
   const std::string& choice = store.info().choice;
   place.key = cache_key(choice.empty() ? layer : choice + "/" + layer);
-  const std::string type = store.choice().feature_type;
+  const std::string type = store.choice().choice.feature_type;
   if (!type.empty()) place.key.append(1, '+').append(cache_key(type));
   return place;
 }
@@ -142,7 +142,7 @@ bool is_of_shards(std::string_view name) {
 }
 
 std::optional<io::OwnFolder> find_rows(const io::Directory& caches, const std::string& key) {
-  return io::OwnFolder::find(caches, key, is_of_shards);
+  return io::OwnFolder::find_within(caches, key, is_of_shards);
 }
 
 void remove_rows(const io::Directory& caches, const CachePlace& place) {
