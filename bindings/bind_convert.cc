@@ -1,5 +1,6 @@
 // Shards, exports, simulations: whole files in, whole files out.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 
 #include <optional>
 #include <string_view>
@@ -78,8 +79,8 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
   options.layer = std::move(layer);
   options.layers = std::move(layers);
   options.obsm = std::move(obsm);
-  options.genome = std::move(genome);
-  options.feature_type = std::move(feature_type);
+  options.choice.genome = std::move(genome);
+  options.choice.feature_type = std::move(feature_type);
   options.gene_order = choose<GeneOrder>(
       "gene_order", gene_order, {{"source", GeneOrder::kSource}, {"mean", GeneOrder::kMean}});
   options.genes = std::move(genes);
@@ -122,8 +123,8 @@ nb::dict append_to_shards(std::vector<FilePath> inputs, FilePath shards, std::in
   options.resumes = resume;
   convert.allow_external = std::move(allow_external.bytes);
   convert.obs = {std::move(obs), std::move(exclude_obs)};
-  convert.genome = std::move(genome);
-  convert.feature_type = std::move(feature_type);
+  convert.choice.genome = std::move(genome);
+  convert.choice.feature_type = std::move(feature_type);
   return dict_of(run_with(convert, threads, memory_budget, progress,
                           [&](auto&) { return convert::append_to_shards(options); }));
 }
@@ -159,8 +160,8 @@ nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normaliz
   convert.output_dir = std::move(output.bytes);
   convert.shard_size = shard_size;
   convert.layer = std::move(layer);
-  convert.genome = std::move(genome);
-  convert.feature_type = std::move(feature_type);
+  convert.choice.genome = std::move(genome);
+  convert.choice.feature_type = std::move(feature_type);
   convert.genes = std::move(genes);
   convert.refuse_absent_genes = refuse_absent_genes;
   convert.join = std::move(join);
@@ -189,8 +190,8 @@ nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string 
   options.gives_all = !layers && !obsm;
   if (layers) options.layers = std::move(*layers);
   if (obsm) options.obsm = std::move(*obsm);
-  options.genome = std::move(genome);
-  options.feature_type = std::move(feature_type);
+  options.choice.genome = std::move(genome);
+  options.choice.feature_type = std::move(feature_type);
   options.inputs = options.cells ? paths_of(options.cells) : path_bytes(std::move(inputs));
   options.output = std::move(output.bytes);
   options.layer = std::move(layer);
@@ -216,8 +217,8 @@ nb::dict simulate(FilePath like, std::string layer, std::int64_t n_cells, FilePa
                   bool overwrite, std::string genome, std::string feature_type,
                   const nb::object& progress) {
   convert::SimulateOptions options;
-  options.genome = std::move(genome);
-  options.feature_type = std::move(feature_type);
+  options.choice.genome = std::move(genome);
+  options.choice.feature_type = std::move(feature_type);
   options.like = std::move(like.bytes);
   options.layer = std::move(layer);
   options.n_cells = n_cells;
@@ -277,11 +278,9 @@ nb::list verify(const FilePath& dir, int threads, const nb::object& progress) {
 
 std::string describe(const FilePath& path, const std::string& layer, const FilePath& allow_external,
                      const std::string& genome, const std::string& feature_type,
-                     const std::string& modality) {
+                     const std::string& modality, std::optional<bool> transpose) {
   format::OpenOptions options;
-  options.genome = genome;
-  options.feature_type = feature_type;
-  options.modality = modality;
+  options.choice = {genome, feature_type, modality, transpose};
   options.layer = layer;
   options.allow_external = allow_external.bytes;
   return call_released(!io::is_local(path.bytes), [&] {
@@ -334,7 +333,7 @@ void bind_convert(nb::module_& module) {
              "overwrite"_a, "genome"_a, "feature_type"_a, "progress"_a.none());
   module.def("verify", &verify, "path"_a, "threads"_a, "progress"_a.none());
   module.def("describe", &describe, "path"_a, "layer"_a, "allow_external"_a, "genome"_a,
-             "feature_type"_a, "modality"_a);
+             "feature_type"_a, "modality"_a, "transpose"_a.none());
 }
 
 }  // namespace cellfeed::bindings

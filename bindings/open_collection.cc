@@ -109,8 +109,8 @@ std::shared_ptr<const Collection> open_collection(
     std::vector<std::string> layers, std::int64_t cache_bytes, const std::string& access,
     const std::string& verify, FilePath allow_external, const std::optional<FilePath>& cache_dir,
     const nb::object& announce, const nb::object& progress, const std::string& genome,
-    const std::string& feature_type, const std::string& modality, std::vector<std::string> var_keys,
-    bool keeps_packed, const TableColumnNames& table) {
+    const std::string& feature_type, const std::string& modality, std::optional<bool> transpose,
+    std::vector<std::string> var_keys, bool keeps_packed, const TableColumnNames& table) {
   collection::CollectionOptions options;
   options.var_keys = std::move(var_keys);
   if (layers.size() == 1)
@@ -121,11 +121,12 @@ std::shared_ptr<const Collection> open_collection(
   options.open.access = access;
   options.open.verify = verify;
   options.open.allow_external = std::move(allow_external.bytes);
-  options.open.genome = genome;
-  options.open.feature_type = feature_type;
-  options.open.modality = modality;
   const auto& [genes_column, values_column, var, obs_columns] = table;
-  options.open.table = {genes_column, values_column, var.bytes, obs_columns};
+  options.open.choice = {genome,
+                         feature_type,
+                         modality,
+                         transpose,
+                         {genes_column, values_column, var.bytes, obs_columns}};
   options.make_unique = make_unique;
   options.join = collection::join_from_name(join, genes.has_value());
   if (genes) options.genes = std::move(*genes);

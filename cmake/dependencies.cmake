@@ -57,9 +57,6 @@ file(GLOB parquet_library ${arrow_libdir}/libparquet.so.*)
 add_library(dep_arrow INTERFACE)
 target_include_directories(dep_arrow SYSTEM INTERFACE ${arrow_include})
 target_link_libraries(dep_arrow INTERFACE ${arrow_library} ${parquet_library})
-file(GLOB arrow_s3_library ${arrow_libdir}/libarrow_s3.so.*)
-add_library(dep_arrow_s3 INTERFACE)
-target_link_libraries(dep_arrow_s3 INTERFACE ${arrow_s3_library})
 
 target_link_libraries(dep_uring INTERFACE Threads::Threads)
 

@@ -348,6 +348,7 @@ def info(
     genome: str | None = None,
     feature_type: str | None = None,
     modality: str | None = None,
+    transpose: bool | None = None,
 ) -> dict[str, Any]:
     """Say what a file or shard directory holds, without reading its values.
 
@@ -357,7 +358,7 @@ def info(
         A file or folder that :func:`cellfeed.open` takes.
     layer
         ``"X"``, ``"raw/X"``, or the name of a layer.
-    allow_external, genome, feature_type, modality
+    allow_external, genome, feature_type, modality, transpose
         As for :func:`cellfeed.open`.
 
     Returns
@@ -371,6 +372,7 @@ def info(
         as_folder("allow_external", allow_external),
         **tenx_choice(genome, feature_type),
         modality="" if modality is None else as_text("modality", modality),
+        transpose=None if transpose is None else as_bool("transpose", transpose),
     )
     description: dict[str, Any] = json.loads(text)
     return description

@@ -38,6 +38,14 @@ if TYPE_CHECKING:
     from ._table import CellTable
 
 
+# Which files an option is for, and no AnnData in memory.
+_OPTIONS_OF_FILES = {
+    "genome": "10x .h5 files", "feature_type": "10x .h5 files", "modality": "MuData files",
+    "transpose": ".mtx files", "genes_column": "Parquet tables", "values_column": "Parquet tables",
+    "var": "Parquet tables",
+}  # fmt: skip
+
+
 def open(
     paths: Data,
     *,
@@ -63,6 +71,7 @@ def open(
     genome: str | None = None,
     feature_type: str | None = None,
     modality: str | None = None,
+    transpose: bool | None = None,
     genes_column: str | None = None,
     values_column: str | None = None,
     var: Path | None = None,
@@ -178,6 +187,10 @@ def open(
     modality
         The modality of a MuData file to read, such as ``"rna"``. Each modality is an AnnData with
         its own cells.
+    transpose
+        Of ``.mtx`` files: ``True`` where rows of the file are genes, as in 10x folders, ``False``
+        where they are cells. Without it the names of the files decide, or the lengths of the lists
+        of cells and genes where these fit only the other way; a square matrix fits both ways.
     genes_column, values_column
         Of Parquet tables with two lists for each cell: the column with the ids or names of its
         genes, and the one with their values, where their names do not tell (``"genes"``,
@@ -216,8 +229,8 @@ def open(
         cache_bytes=parse_bytes(cache, "cache", 0), access=access, verify=verify,
         allow_external=as_folder("allow_external", allow_external),
         cache_dir=cache_folder(cache_dir), cache_mode=cache_mode, genome=genome,
-        feature_type=feature_type, modality=modality, genes_column=genes_column,
-        values_column=values_column, var=as_folder("var", var),
+        feature_type=feature_type, modality=modality, transpose=transpose,
+        genes_column=genes_column, values_column=values_column, var=as_folder("var", var),
         obs_columns=as_chosen_names("obs", obs) or [], mixed_processing=mixed_processing,
     )  # fmt: skip
     data = _data_of(paths, options)
@@ -256,14 +269,9 @@ def _data_of(paths: Data, options: OpenOptions) -> anndata.AnnData | list[Item]:
         return items_of(paths, options.matrices.paths)
     if options.join is not None:
         raise InvalidArgumentError("join is for several files; an AnnData is one")
-    for option in ("genome", "feature_type"):
-        if getattr(options, option) is not None:
-            raise InvalidArgumentError(f"{option} is for 10x .h5 files: leave it out")
-    if options.modality is not None:
-        raise InvalidArgumentError("modality is for MuData files: leave it out")
-    for option in ("genes_column", "values_column", "var"):
-        if getattr(options, option):
-            raise InvalidArgumentError(f"{option} is for Parquet tables: leave it out")
+    for option, files in _OPTIONS_OF_FILES.items():
+        if getattr(options, option) not in (None, ""):
+            raise InvalidArgumentError(f"{option} is for {files}: leave it out")
     if options.cache_mode is not None:
         raise InvalidArgumentError("cache_mode is for files, and this AnnData is in memory")
     return paths

@@ -93,6 +93,13 @@ def test_nothing_is_written_through_links(shards, series, tmp_path):
     assert len(SeriesDataset(of_series, 5)) == 45 and verify_series(of_series)
 
 
+def test_a_manifest_that_is_a_link_to_nothing_is_named(shards):
+    snapshot = linked(shards)
+    (snapshot / "shard_metadata.json").resolve().unlink()
+    with pytest.raises(NotFoundError, match=r"shard_metadata.json: is a link, and there is noth"):
+        cf.open(snapshot)
+
+
 def test_what_links_lead_to_is_named(shards, series):
     for snapshot, name, read in [
         (linked(shards), "shard_000001.arrow", lambda path: cf.open(path).obs_values("donor")),

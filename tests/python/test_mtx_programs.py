@@ -120,6 +120,32 @@ def test_a_square_matrix_is_oriented_as_its_program_writes_it(tmp_path, program)
     assert_same(cf.open(write_program(tmp_path / "a", program, x)), program, x)
 
 
+@pytest.mark.parametrize("program", [*PROGRAMS, "10x"])
+def test_the_orientation_of_a_square_matrix_can_be_given(tmp_path, program):
+    x = random_counts(N_GENES, N_GENES)
+    for transpose, stored in ((False, x), (True, x.T)):
+        folder = write_program(tmp_path / str(transpose), program, x, stored=stored)
+        assert_same(cf.open(folder, transpose=transpose), program, x)
+        text = str(transpose).lower()
+        shards = tmp_path / f"{text}.shards"
+        run("shard", folder, "--output-dir", shards, "--transpose", text)
+        assert_same_matrix(cf.open(shards), expected(program, x).X)
+
+
+def test_an_orientation_that_does_not_fit_is_an_error(tmp_path):
+    x = random_counts(N_CELLS, N_GENES)
+    folder = write_program(tmp_path / "a", "10x", x)
+    with pytest.raises(cf.errors.CorruptDataError, match="must have a line for each of"):
+        cf.open(folder, transpose=False)
+    with pytest.raises(TypeError, match="transpose"):
+        cf.open(folder, transpose="yes")
+    anndata.AnnData(x).write_h5ad(tmp_path / "a.h5ad")
+    with pytest.raises(cf.errors.InvalidArgumentError, match=r"transpose is for .mtx files"):
+        cf.open(tmp_path / "a.h5ad", transpose=True)
+    with pytest.raises(cf.errors.InvalidArgumentError, match=r"transpose is for .mtx files"):
+        cf.open(anndata.AnnData(x), transpose=True)
+
+
 @pytest.mark.parametrize("order", ["by rows", "by columns", "shuffled"])
 @pytest.mark.parametrize("is_by_cells", [True, False])
 def test_entries_in_any_order_and_doubled_ones(tmp_path, order, is_by_cells):

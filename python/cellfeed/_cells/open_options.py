@@ -69,6 +69,7 @@ class OpenOptions:
     genome: str | None = None
     feature_type: str | None = None
     modality: str | None = None
+    transpose: bool | None = None
     genes_column: str | None = None
     values_column: str | None = None
     var: str = ""
@@ -108,6 +109,8 @@ class OpenOptions:
             text = getattr(self, name)
             if text is not None:
                 as_text(name, text)
+        if self.transpose is not None:
+            as_bool("transpose", self.transpose)
 
     @property
     def object_cache(self) -> dict[str, str]:

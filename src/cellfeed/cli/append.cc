@@ -89,8 +89,7 @@ void add_append(CLI::App& program, Session& session) {
   add_obs_options(verb, convert.obs);
   add_external_option(verb, convert.allow_external);
   add_kept_rows_option(verb, arguments->cache);
-  add_choice_options(verb, convert.genome, convert.feature_type, convert.modality);
-  add_table_options(verb, convert.table);
+  add_choice_options(verb, convert.choice);
   add_resource_options(verb, convert.threads, convert.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

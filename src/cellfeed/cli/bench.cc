@@ -19,8 +19,8 @@ namespace {
 struct BenchArguments {
   std::vector<std::string> inputs, var_keys;
   CacheArguments cache;
-  format::TableOptions table;
-  std::string layer = "X", genome, feature_type, modality, join, plot;
+  format::FileChoice choice;
+  std::string layer = "X", join, plot;
   loader::TuningOptions tuning;
 };
 
@@ -71,10 +71,7 @@ std::string tuning_text(const loader::TuningResult& result) {
 int run_bench(Session& session, BenchArguments& arguments) {
   collection::CollectionOptions options;
   options.open.layer = arguments.layer;
-  options.open.genome = arguments.genome;
-  options.open.feature_type = arguments.feature_type;
-  options.open.modality = arguments.modality;
-  options.open.table = arguments.table;
+  options.open.choice = arguments.choice;
   options.open.row_maker = row_maker(session, arguments.cache);
   options.join = collection::join_from_name(arguments.join);
   options.var_keys = arguments.var_keys;
@@ -117,8 +114,7 @@ void add_bench(CLI::App& program, Session& session) {
   add_join_option(verb, arguments->join);
   add_var_key_option(verb, arguments->var_keys);
   add_layer_option(verb, arguments->layer);
-  add_choice_options(verb, arguments->genome, arguments->feature_type, arguments->modality);
-  add_table_options(verb, arguments->table);
+  add_choice_options(verb, arguments->choice);
   add_cache_options(verb, arguments->cache);
   add_resource_options(verb, tuning.threads, tuning.memory_budget);
   add_output_options(verb, session);

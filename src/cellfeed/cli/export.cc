@@ -85,7 +85,7 @@ void add_export(CLI::App& program, Session& session) {
   add_layer_option(verb, options.layer);
   add_obs_options(verb, options.obs);
   add_external_option(verb, options.allow_external);
-  add_choice_options(verb, options.genome, options.feature_type, options.modality);
+  add_choice_options(verb, options.choice);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

@@ -50,9 +50,7 @@ void add_info(CLI::App& program, Session& session) {
   add_layer_option(verb, arguments->open.layer, true);
   add_var_key_option(verb, arguments->var_keys);
   add_external_option(verb, arguments->open.allow_external);
-  add_choice_options(verb, arguments->open.genome, arguments->open.feature_type,
-                     arguments->open.modality);
-  add_table_options(verb, arguments->open.table);
+  add_choice_options(verb, arguments->open.choice);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {
     session.run = [&session, arguments] { return run_info(session, *arguments); };

@@ -167,19 +167,21 @@ void add_make_unique_option(CLI::App& verb, bool& make_unique) {
                 "Number repeated gene names (A, A-1, ...) instead of refusing them");
 }
 
-void add_choice_options(CLI::App& verb, std::string& genome, std::string& feature_type,
-                        std::string& modality) {
-  verb.add_option("--genome", genome,
+void add_choice_options(CLI::App& verb, format::FileChoice& choice) {
+  verb.add_option("--genome", choice.genome,
                   "Of 10x .h5 files: which genome; needed where a file has a matrix for each")
       ->type_name("NAME");
-  verb.add_option("--feature-type", feature_type,
+  verb.add_option("--feature-type", choice.feature_type,
                   "Of 10x files: features of one type, or all [default: Gene Expression]")
       ->type_name("TYPE");
-  verb.add_option("--modality", modality, "Of MuData files (.h5mu): which modality, such as rna")
+  verb.add_option("--modality", choice.modality,
+                  "Of MuData files (.h5mu): which modality, such as rna")
       ->type_name("NAME");
-}
-
-void add_table_options(CLI::App& verb, format::TableOptions& table) {
+  verb.add_option(
+          "--transpose", choice.transpose,
+          "Of .mtx files: whether their rows are genes, true or false [default: by the files]")
+      ->type_name("BOOL");
+  format::TableOptions& table = choice.table;
   verb.add_option("--genes-column", table.genes_column,
                   "Of Parquet tables of lists: the column of the genes of each cell [default: by "
                   "its name]")

@@ -52,12 +52,9 @@ void add_external_option(CLI::App& verb, std::string& folder);
 // Says on stderr what of the files is left out though nobody chose that.
 void warn_left_out(const Session& session, const collection::Collection& cells);
 void add_make_unique_option(CLI::App& verb, bool& make_unique);
-// --genome and --feature-type of 10x files, --modality of MuData: which of the matrices that a file
-// may hold instead of one.
-void add_choice_options(CLI::App& verb, std::string& genome, std::string& feature_type,
-                        std::string& modality);
-// --genes-column, --values-column, --var and --obs-columns.
-void add_table_options(CLI::App& verb, format::TableOptions& table);
+// --genome, --feature-type, --modality, --transpose, --genes-column, --values-column, --var and
+// --obs-columns.
+void add_choice_options(CLI::App& verb, format::FileChoice& choice);
 // --seed, a whole number below 2^64; what it is of belongs into help.
 CLI::Option* add_seed_option(CLI::App& verb, std::uint64_t& seed, const std::string& help);
 // --compression.

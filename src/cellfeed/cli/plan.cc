@@ -17,9 +17,8 @@ namespace {
 struct PlanArguments {
   std::vector<std::string> inputs, var_keys;
   CacheArguments cache;
-  format::TableOptions table;
-  std::string layer = "X", genome, feature_type, modality, join, partition = "auto",
-              remainder = "pad";
+  format::FileChoice choice;
+  std::string layer = "X", join, partition = "auto", remainder = "pad";
   loader::RunSettings run;
 };
 
@@ -72,10 +71,7 @@ std::string estimate_text(const loader::RunEstimate& e, const sampling::PlanOpti
 int run_plan(Session& session, PlanArguments& arguments) {
   collection::CollectionOptions options;
   options.open.layer = arguments.layer;
-  options.open.genome = arguments.genome;
-  options.open.feature_type = arguments.feature_type;
-  options.open.modality = arguments.modality;
-  options.open.table = arguments.table;
+  options.open.choice = arguments.choice;
   options.open.row_maker = row_maker(session, arguments.cache);
   options.join = collection::join_from_name(arguments.join);
   options.var_keys = arguments.var_keys;
@@ -123,8 +119,7 @@ void add_plan(CLI::App& program, Session& session) {
   add_join_option(verb, arguments->join);
   add_var_key_option(verb, arguments->var_keys);
   add_layer_option(verb, arguments->layer, true);
-  add_choice_options(verb, arguments->genome, arguments->feature_type, arguments->modality);
-  add_table_options(verb, arguments->table);
+  add_choice_options(verb, arguments->choice);
   add_cache_options(verb, arguments->cache);
   add_memory_budget_option(verb, run.memory_budget);
   add_output_options(verb, session);

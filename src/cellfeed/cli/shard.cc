@@ -113,8 +113,7 @@ void add_shard(CLI::App& program, Session& session) {
   add_obs_options(verb, options.obs);
   add_external_option(verb, options.allow_external);
   add_kept_rows_option(verb, arguments->cache);
-  add_choice_options(verb, options.genome, options.feature_type, options.modality);
-  add_table_options(verb, options.table);
+  add_choice_options(verb, options.choice);
   add_scheduler_option(verb, arguments->scheduler);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);

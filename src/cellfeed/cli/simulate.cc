@@ -92,7 +92,7 @@ void add_simulate(CLI::App& program, Session& session) {
   verb.add_flag("--overwrite", options->overwrite, "Replace files that are there");
   add_compression_option(verb, options->compression);
   add_layer_option(verb, options->layer);
-  add_choice_options(verb, options->genome, options->feature_type, options->modality);
+  add_choice_options(verb, options->choice);
   add_resource_options(verb, options->threads, options->memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, options] {

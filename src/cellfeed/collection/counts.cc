@@ -61,7 +61,7 @@ std::string matrices_of_counts(const format::RowStore& store, std::span<const st
     if (format::is_obsm(matrix.name) || matrix.name == info.layer) continue;
     try {
       const auto stores =
-          format::open_stores(info.path, {.layer = matrix.name, .modality = modality});
+          format::open_stores(info.path, {.layer = matrix.name, .choice = {.modality = modality}});
       if (!are_counts(*stores.at(0), rows)) continue;
     } catch (const Error& error) {
       if (error.was_not_read()) throw;

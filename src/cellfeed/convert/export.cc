@@ -81,9 +81,7 @@ SourceOptions sources_of_export(const ExportOptions& options) {
   SourceOptions source;
   source.paths = options.inputs;
   source.layer = options.layer;
-  source.genome = options.genome;
-  source.feature_type = options.feature_type;
-  source.modality = options.modality;
+  source.choice = options.choice;
   source.allow_external = options.allow_external;
   source.join = options.join;
   source.make_unique = options.make_unique;

@@ -24,8 +24,7 @@ struct ExportOptions {
   // are shards and layer is X.
   std::vector<std::string> layers{}, obsm{};
   bool gives_all = true;
-  std::string genome, feature_type;     // of 10x files, as in OpenOptions
-  std::string modality{};               // of a MuData, as in OpenOptions
+  format::FileChoice choice{};
   std::string allow_external{};         // see OpenOptions
   ObsChoice obs{};                      // columns to write
   std::string join;                     // see SourceOptions

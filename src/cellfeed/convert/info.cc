@@ -228,7 +228,7 @@ PathDescription describe_path(const std::string& path, const format::OpenOptions
   };
   description.matrices = describe_matrices(path, options);
   const auto stores = open_readable(path, open, description);
-  format::require_obs_columns(stores, options.table);
+  format::require_obs_columns(stores, options.choice);
   description.path = path;
   TableUnion obs("obs"), var("var");
   std::shared_ptr<arrow::Table> sample;

@@ -11,10 +11,7 @@ SourceOptions source_options(const ConvertOptions& options) {
   source.layer = options.layer;
   source.obs_choice = options.obs;
   source.allow_external = options.allow_external;
-  source.genome = options.genome;
-  source.feature_type = options.feature_type;
-  source.modality = options.modality;
-  source.table = options.table;
+  source.choice = options.choice;
   source.join = options.join;
   source.genes = options.genes;
   source.make_unique = options.make_unique;

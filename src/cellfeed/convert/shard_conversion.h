@@ -37,11 +37,9 @@ struct ConvertOptions {
   // Beside it, by name: layers have its genes. obsm is stored packed whatever the layout, and
   // exact.
   std::vector<std::string> layers{}, obsm{};
-  ObsChoice obs{};                   // columns to write
-  std::string allow_external{};      // see OpenOptions
-  std::string genome, feature_type;  // of 10x files, as in OpenOptions
-  std::string modality{};            // of a MuData, as in OpenOptions
-  format::TableOptions table{};      // of Parquet tables
+  ObsChoice obs{};               // columns to write
+  std::string allow_external{};  // see OpenOptions
+  format::FileChoice choice{};
   // kMean: 20-25 % smaller, reads inputs twice.
   format::shard::GeneOrder gene_order = format::shard::GeneOrder::kSource;
   std::vector<std::string> genes;    // exactly this axis, in this order; empty: the inputs' own

@@ -48,9 +48,9 @@ void for_each_field(Options& o, Visit&& visit) {
   visit("obs", o.obs.only);
   visit("exclude_obs", o.obs.excluded);
   visit("allow_external", o.allow_external);
-  visit("genome", o.genome);
-  visit("feature_type", o.feature_type);
-  visit("modality", o.modality);
+  visit("genome", o.choice.genome);
+  visit("feature_type", o.choice.feature_type);
+  visit("modality", o.choice.modality);
   visit("genes", o.genes);
   visit("refuse_absent_genes", o.refuse_absent_genes);
   visit("join", o.join);
@@ -93,9 +93,10 @@ std::string to_text(const SharedOptions& options) {
   json["layout"] = name_of(kLayouts, options.convert.layout);
   json["gene_order"] = name_of(kGeneOrders, options.convert.gene_order);
   json["existing"] = name_of(kExisting, options.convert.existing);
+  if (options.convert.choice.transpose) json["transpose"] = *options.convert.choice.transpose;
   if (options.cache_dir) json["cache_dir"] = *options.cache_dir;
   Json& table = json["table"];
-  for_each_column(options.convert.table,
+  for_each_column(options.convert.choice.table,
                   [&](const char* key, const auto& value) { table[key] = value; });
   if (options.processing) {
     Json& steps = json["processing"];
@@ -121,9 +122,11 @@ SharedOptions shared_options_of(const std::string& text) {
     options.convert.layout = value_of(kLayouts, json, "layout");
     options.convert.gene_order = value_of(kGeneOrders, json, "gene_order");
     options.convert.existing = value_of(kExisting, json, "existing");
+    if (json.contains("transpose"))
+      options.convert.choice.transpose = json.at("transpose").get<bool>();
     if (json.contains("cache_dir")) options.cache_dir = json.at("cache_dir").get<std::string>();
     if (json.contains("table"))
-      for_each_column(options.convert.table, [&](const char* key, auto& value) {
+      for_each_column(options.convert.choice.table, [&](const char* key, auto& value) {
         json.at("table").at(key).get_to(value);
       });
     if (!json.contains("processing")) return options;

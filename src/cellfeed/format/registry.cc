@@ -108,7 +108,7 @@ Stores open_shards(GivenPath& given) {
 bool is_zarr(GivenPath& given) { return zarr::is_zarr(given.path()); }
 std::vector<std::string> matrices_of_zarr(GivenPath& given) {
   return anndata::list_matrix_paths(
-      *anndata::take_anndata(zarr::open_tree(given.path()), given.options().modality));
+      *anndata::take_anndata(zarr::open_tree(given.path()), given.options().choice.modality));
 }
 Stores open_zarr(GivenPath& given) {
   return one_store(zarr::open_zarr(given.path(), given.options()));
@@ -129,6 +129,12 @@ bool is_soma(GivenPath& given) { return given.has_any({"__tiledb_group.tdb", "__
 
 bool is_any_directory(GivenPath& given) { return given.is_directory(); }
 [[noreturn]] Stores refuse_directory(GivenPath& given) {
+  const std::vector<std::string> names =
+      io::is_local(given.path()) ? io::Directory(given.path()).names() : std::vector<std::string>();
+  for (const char* manifest : {shard::kManifestName, "zarr.json", ".zgroup"})
+    if (std::ranges::find(names, manifest) != names.end())
+      throw_error(ErrorKind::kNotFound, given.path() + "/" + manifest,
+                  "is a link, and there is nothing where it leads");
   throw Error(
       ErrorKind::kUnsupported,
       "a directory without shard_metadata.json is not a shard directory, without an .mtx file none "
@@ -152,7 +158,7 @@ Stores open_tenx(GivenPath& given) {
 
 bool is_any_file(GivenPath&) { return true; }
 std::vector<std::string> matrices_of_h5ad(GivenPath& given) {
-  const std::string root = anndata::find_anndata(given.hdf5(), given.options().modality);
+  const std::string root = anndata::find_anndata(given.hdf5(), given.options().choice.modality);
   return anndata::list_matrix_paths(anndata::SubTree(given.hdf5(), root));
 }
 Stores open_h5ad(GivenPath& given) {
@@ -165,6 +171,7 @@ struct KnownFormat {
   // Where they lie; null: X alone.
   std::vector<std::string> (*list_matrices)(GivenPath&) = nullptr;
   bool has_feature_types = false;
+  bool has_orientations = false;
   bool has_genomes = false;
   bool has_tables = false;
   bool has_modalities = false;
@@ -177,7 +184,10 @@ constexpr KnownFormat kFormats[] = {
      .open = open_zarr,
      .list_matrices = matrices_of_zarr,
      .has_modalities = true},
-    {.recognises = is_matrix_market, .open = open_matrix_market, .has_feature_types = true},
+    {.recognises = is_matrix_market,
+     .open = open_matrix_market,
+     .has_feature_types = true,
+     .has_orientations = true},
     {is_soma, refuse_soma},
     {is_any_directory, refuse_directory},
     {.recognises = is_parquet, .open = open_parquet_table, .has_tables = true},
@@ -204,7 +214,7 @@ void choose_layer(const KnownFormat& format, GivenPath& given) {
 }
 
 void refuse_table_options(const KnownFormat& format, const GivenPath& given) {
-  const TableOptions& table = given.options().table;
+  const TableOptions& table = given.options().choice.table;
   if (format.has_tables) return;
   for (const auto& [option, value] :
        {std::pair{"genes_column", &table.genes_column},
@@ -215,13 +225,16 @@ void refuse_table_options(const KnownFormat& format, const GivenPath& given) {
 }
 
 void refuse_other_options(const KnownFormat& format, const GivenPath& given) {
-  if (!given.options().genome.empty() && !format.has_genomes)
+  if (!given.options().choice.genome.empty() && !format.has_genomes)
     throw_error(ErrorKind::kInvalidArgument, given.path(),
                 "genome is for 10x .h5 files, which this is not: leave it out");
-  if (!given.options().feature_type.empty() && !format.has_feature_types)
+  if (!given.options().choice.feature_type.empty() && !format.has_feature_types)
     throw_error(ErrorKind::kInvalidArgument, given.path(),
                 "feature_type is for 10x files, which this is not: leave it out");
-  if (!given.options().modality.empty() && !format.has_modalities)
+  if (given.options().choice.transpose && !format.has_orientations)
+    throw_error(ErrorKind::kInvalidArgument, given.path(),
+                "transpose is for .mtx files, which this is not: leave it out");
+  if (!given.options().choice.modality.empty() && !format.has_modalities)
     throw_error(ErrorKind::kInvalidArgument, given.path(), "{}", anndata::kNoMuData);
 }
 

@@ -50,7 +50,8 @@ std::unique_ptr<FetchedRows> fetch_rows(const RowStore& store, std::span<const s
 }
 
 void require_obs_columns(std::span<const std::unique_ptr<RowStore>> stores,
-                         const TableOptions& table) {
+                         const FileChoice& choice) {
+  const TableOptions& table = choice.table;
   std::vector<std::string> names;
   if (table.obs_columns.empty() || stores.empty()) return;
   for (const auto& store : stores)

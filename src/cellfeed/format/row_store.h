@@ -243,10 +243,10 @@ class RowStore {
 std::unique_ptr<FetchedRows> fetch_rows(const RowStore& store, std::span<const std::int64_t> rows,
                                         const ParallelFor& parallel = run_serially);
 
-struct TableOptions;
+struct FileChoice;
 // Throws kNoSuchKey where none of the stores has one of the columns that are named as obs.
 void require_obs_columns(std::span<const std::unique_ptr<RowStore>> stores,
-                         const TableOptions& table);
+                         const FileChoice& choice);
 
 class EntryStore;
 struct OpenOptions;
@@ -262,6 +262,21 @@ struct TableOptions {
   std::string var{};
   // Of tables of a column for each gene: numeric columns that are none. Files may lack them.
   std::vector<std::string> obs_columns{};
+};
+
+// Which matrix of a file is read, and how, where the file holds several or does not tell. What is
+// given for files of another format is an error, but for obs_columns.
+struct FileChoice {
+  // Of 10x .h5 files: the features of one genome (empty: of any; a file with a matrix for each has
+  // to be told which); of these and of .mtx those of one type ("all": of any; empty: gene
+  // expression, and left_out says what else there is).
+  std::string genome{};
+  std::string feature_type{};
+  std::string modality{};  // of a MuData
+  // Of .mtx: whether rows of the file are genes, as in 10x folders. Empty: as the program writes it
+  // whose names the files have, or the other way round where only that fits the lists of names.
+  std::optional<bool> transpose{};
+  TableOptions table{};
 };
 
 struct OpenOptions {
@@ -283,16 +298,7 @@ struct OpenOptions {
   std::string verify = "always";
   // What is done with a matrix that is not stored by rows. Null: it is refused.
   RowMaker row_maker{};
-  // Of 10x .h5 files: the features of one genome (empty: of any; a file with a matrix for each has
-  // to be told which); of these and of .mtx those of one type ("all": of any; empty: gene
-  // expression, and left_out says what else there is). Given for files of another format they are
-  // an error.
-  std::string genome{};
-  std::string feature_type{};
-  // The modality of a MuData to read; an error for other files.
-  std::string modality{};
-  // What it has for lists is an error for files that are no Parquet.
-  TableOptions table{};
+  FileChoice choice{};
   // Rows are read from front to back, and release_pages is called behind them: what was decoded
   // last is kept until then.
   bool reads_in_order = false;

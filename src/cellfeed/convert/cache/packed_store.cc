@@ -220,12 +220,13 @@ std::shared_ptr<const collection::Collection> open_packed(
         "leave out allow_external or the packed cache");
   const std::vector<std::string> files = collection::expand_paths(paths);
   const bool is_local = std::ranges::all_of(files, io::is_local);
-  const std::map<std::string, FileVersion> versions = versions_of(files, options.open.table.var);
+  const std::map<std::string, FileVersion> versions =
+      versions_of(files, options.open.choice.table.var);
   format::OpenOptions open = options.open;
   open.looks_at_files = true;
   PackedLogOptions of_log = log;
   of_log.verifies = open.verify != "never";
-  const auto known_var = versions.find(options.open.table.var);
+  const auto known_var = versions.find(options.open.choice.table.var);
   const FileVersion var = known_var == versions.end() ? FileVersion{} : known_var->second;
   std::vector<std::shared_ptr<const RowStore>> stores;
   for (auto& opened : format::open_stores(files, open)) stores.push_back(std::move(opened));

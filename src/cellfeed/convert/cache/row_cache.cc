@@ -185,8 +185,7 @@ class RowWriter {
     const std::int64_t n_rows = store.info().n_rows;
     options_.inputs = {store.info().path};
     options_.layer = choice.layer;
-    options_.feature_type = choice.feature_type;
-    options_.modality = choice.modality;
+    options_.choice = choice.choice;
     options_.allow_external = choice.allow_external;
     options_.output_dir = place.rows();
     options_.shard_size =
@@ -241,7 +240,7 @@ class RowWriter {
 
   void convert(ExistingTarget existing) {
     options_.existing = existing;
-    options_.directory = io::OwnFolder::make(caches_, place_.key, is_of_shards).directory();
+    options_.directory = io::OwnFolder::make_within(caches_, place_.key, is_of_shards).directory();
     convert_to_shards(options_);
   }
 
@@ -272,7 +271,8 @@ bool is_worth_keeping(const CachePlace& place, const io::Directory& caches,
 
 // Throws kAlreadyExists where the place of the rows holds anything that no cache has.
 void require_own_files(const CachePlace& place, const io::Directory& caches) {
-  const std::string name = io::OwnFolder::make(caches, place.key, is_of_shards).foreign_name();
+  const std::string name =
+      io::OwnFolder::make_within(caches, place.key, is_of_shards).foreign_name();
   if (!name.empty())
     throw_error(ErrorKind::kAlreadyExists, place.rows(),
                 "holds a file that is not one of cached rows, so nothing there is replaced; move "

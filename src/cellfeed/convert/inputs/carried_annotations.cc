@@ -87,7 +87,7 @@ bool CarriedAnnotations::has_genes_of_input(const AnnotationOptions& options,
   SourceOptions whole;
   whole.paths = {input_};
   whole.layer = sources.store(0).info().layer;
-  whole.modality = format::modality_at(tree_->root());
+  whole.choice.modality = format::modality_at(tree_->root());
   whole.make_unique = true;
   whole.allow_external = options.allow_external;
   return Sources::open(whole).genes().names == sources.genes().names;

@@ -96,7 +96,7 @@ FilteredRows filter_rows(const SourceOptions& options, const std::string& filter
   collection::CollectionOptions obs_alone;
   obs_alone.open.layer = format::kNoLayer;
   obs_alone.open.allow_external = options.allow_external;
-  obs_alone.open.modality = options.modality;
+  obs_alone.open.choice.modality = options.choice.modality;
   const auto cells = Collection::open(options.paths, obs_alone);
   const collection::Filter where(cells, filter);
   auto rows = where.rows([&](std::int64_t n, const std::function<void(std::int64_t)>& task) {

@@ -77,10 +77,7 @@ Sources Sources::open(const SourceOptions& options) {
   format::OpenOptions open;
   open.layer = options.layer;
   open.allow_external = options.allow_external;
-  open.genome = options.genome;
-  open.feature_type = options.feature_type;
-  open.modality = options.modality;
-  open.table = options.table;
+  open.choice = options.choice;
   open.reads_in_order = true;
   open.cache_bytes = cache_bytes_of(options, std::ssize(paths)) / std::ssize(paths);
   open.row_maker = options.row_maker;
@@ -93,7 +90,7 @@ Sources Sources::open(const SourceOptions& options) {
       return stores;
     };
   auto stores = format::open_stores(paths, open);
-  format::require_obs_columns(stores, options.table);
+  format::require_obs_columns(stores, options.choice);
   if (options.rows) stores = stores_of_rows(std::move(stores), *options.rows);
   sources.join(std::move(stores), options);
   sources.paths_ = paths;

@@ -38,9 +38,7 @@ struct SourceOptions {
   std::string layer = "X";
   // The layer is a further matrix of cells whose obs is read elsewhere: obs() is empty.
   bool is_beside = false;
-  std::string genome, feature_type;  // of 10x files, as in OpenOptions
-  std::string modality{};            // of a MuData, as in OpenOptions
-  format::TableOptions table{};      // of Parquet tables
+  format::FileChoice choice{};
   // "": all inputs must have the same genes in the same order; "inner": genes of every input, in
   // the first one's order; "outer": the sorted union.
   std::string join;

@@ -70,9 +70,7 @@ SourceOptions sources_of_simulation(const SimulateOptions& options) {
   SourceOptions source;
   source.paths = {options.like};
   source.layer = options.layer;
-  source.genome = options.genome;
-  source.feature_type = options.feature_type;
-  source.modality = options.modality;
+  source.choice = options.choice;
   source.make_unique = true;
   source.origins = Origins::kNone;
   source.cache_bytes = options.memory_budget / 4;

@@ -15,6 +15,7 @@
 #include "cellfeed/convert/progress.h"
 #include "cellfeed/exec/available_memory.h"
 #include "cellfeed/format/h5ad/h5ad_writer.h"
+#include "cellfeed/format/row_store.h"
 
 namespace cellfeed::convert {
 
@@ -23,8 +24,7 @@ inline constexpr const char* kSourceCellColumn = "source_cell";
 struct SimulateOptions {
   std::string like;  // a file or shard directory of real cells
   std::string layer = "X";
-  std::string genome, feature_type;  // of 10x files, as in OpenOptions
-  std::string modality{};            // of a MuData, as in OpenOptions
+  format::FileChoice choice{};
   std::int64_t n_cells = 0;
   std::string output;        // "atlas.h5ad"; with several files atlas_0.h5ad, atlas_1.h5ad, ...
   std::int64_t n_files = 1;  // of as equal sizes as can be, in order

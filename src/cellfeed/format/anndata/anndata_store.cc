@@ -98,7 +98,7 @@ std::unique_ptr<RowStore> open_anndata(std::unique_ptr<const StoredTree> file,
   if (options.cache_bytes < 0)
     throw_invalid("cache_bytes must not be negative: {}", options.cache_bytes);
   refuse_other_kinds(*file);
-  file = take_anndata(std::move(file), options.modality);
+  file = take_anndata(std::move(file), options.choice.modality);
   if (options.layer == kNoLayer) return open_obs(std::move(file), format);
   const std::string layer = find_layer(*file, options.layer);
   if (is_csc(*file, layer)) return open_csc(std::move(file), format, layer);

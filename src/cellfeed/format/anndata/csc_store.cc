@@ -55,7 +55,7 @@ class CscStore final : public EntryStore {
   OpenOptions choice() const override {
     OpenOptions options = EntryStore::choice();
     options.allow_external = file_->allow_external();
-    options.modality = modality_at(file_->root());
+    options.choice.modality = modality_at(file_->root());
     return options;
   }
   std::vector<std::string> files() const override { return files_; }

@@ -30,7 +30,7 @@ class CellTable {
       : file_(path),
         columns_(find_columns(file_, options)),
         obs_(file_, columns_),
-        options_(options.table) {}
+        options_(options.choice.table) {}
 
   const TableFile& file() const { return file_; }
   const TableColumns& columns() const { return columns_; }

@@ -174,7 +174,7 @@ testing::RowStoreFactory parquet_in(bool is_wide, WriteOptions write, std::int64
     if (!has_columns) {
       put(*place, "var.parquet",
           parquet_bytes({{"name", texts("gene", block.n_cols)}}, block.n_cols));
-      options.table.var = place->file("var.parquet");
+      options.choice.table.var = place->file("var.parquet");
     }
     put(*place, "a.parquet",
         parquet_bytes(has_columns ? wide_columns(block, stored) : list_columns(block, stored),

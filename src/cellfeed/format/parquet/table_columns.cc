@@ -49,8 +49,8 @@ class ColumnFinder {
   const std::string& name(int column) const { return schema_.field(column)->name(); }
   const arrow::DataType& type(int column) const { return *schema_.field(column)->type(); }
   bool is_named_obs(int column) const {
-    return std::ranges::find(options_.table.obs_columns, name(column)) !=
-           options_.table.obs_columns.end();
+    return std::ranges::find(options_.choice.table.obs_columns, name(column)) !=
+           options_.choice.table.obs_columns.end();
   }
   bool is_index_note(int column) const {
     return std::ranges::find(noted_indexes_, column) != noted_indexes_.end();
@@ -149,7 +149,7 @@ int ColumnFinder::known_column(std::span<const std::string_view> known, const ch
 bool ColumnFinder::find_lists() {
   constexpr const char* kOfGenes = "lists of gene ids or names";
   constexpr const char* kOfValues = "lists of numbers";
-  const TableOptions& table = options_.table;
+  const TableOptions& table = options_.choice.table;
   found_.genes = table.genes_column.empty()
                      ? known_column(kGeneNames, "genes_column", holds_gene_lists, kOfGenes)
                      : named_column(table.genes_column, "genes_column", holds_gene_lists, kOfGenes);
@@ -203,7 +203,7 @@ void ColumnFinder::refuse_unnamed_lists() const {
 }
 
 void ColumnFinder::find_wide() {
-  if (!options_.table.var.empty())
+  if (!options_.choice.table.var.empty())
     throw_error(ErrorKind::kInvalidArgument, file_.path(),
                 "var is for tables of lists, and this has a column for each gene: leave it out");
   for (int c = 0; c < schema_.num_fields(); ++c) {

@@ -139,12 +139,14 @@ void read_gene_names(const SourcePtr& source, GeneList& genes) {
 }
 
 void orient(MtxHeader& header, const std::string& path, bool has_cells_first,
-            const ListLength& cells, const ListLength& genes) {
+            std::optional<bool> transpose, const ListLength& cells, const ListLength& genes) {
+  if (transpose) has_cells_first = !*transpose;
   const auto fits = [&](bool rows_are_cells) {
     header.rows_are_cells = rows_are_cells;
     return header.n_cells() == cells.n && header.n_features() == genes.n;
   };
-  if (!fits(has_cells_first) && !fits(!has_cells_first)) header.rows_are_cells = has_cells_first;
+  if (!fits(has_cells_first) && (transpose || !fits(!has_cells_first)))
+    header.rows_are_cells = has_cells_first;
   require_numbers(path, header.n_features(), header.n_cells());
   require_length(genes, header.n_features(), header.rows_are_cells ? "columns" : "rows");
   require_length(cells, header.n_cells(), header.rows_are_cells ? "rows" : "columns");

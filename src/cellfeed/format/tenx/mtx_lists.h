@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,10 +58,10 @@ const std::vector<std::string_view>& split_line(const std::string& path, std::in
 void require_columns(const std::string& path, std::int64_t line, std::size_t n, std::size_t wanted,
                      std::string_view text);
 
-// Sets which axis of the matrix has the cells: the one that the lists fit; where both ways fit,
-// as its program writes it. Throws kCorruptData where they fit neither way, kUnsupported for more
-// than can be numbered.
+// Sets which axis of the matrix has the cells: as transpose says; without it, as its program writes
+// it, or the other way round where only that fits the lists. Throws kCorruptData where they fit
+// neither way, kUnsupported for more than can be numbered.
 void orient(MtxHeader& header, const std::string& path, bool has_cells_first,
-            const ListLength& cells, const ListLength& genes);
+            std::optional<bool> transpose, const ListLength& cells, const ListLength& genes);
 
 }  // namespace cellfeed::format::tenx

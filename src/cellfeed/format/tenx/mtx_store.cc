@@ -77,10 +77,12 @@ class MtxStore final : public EntryStore {
 MtxStore::MtxStore(const std::string& path, const OpenOptions& options)
     : files_(find_mtx_files(path)), text_(open_source(files_.matrix)), header_(text_.header()) {
   choice_.layer = options.layer;
-  choice_.feature_type = options.feature_type;
+  choice_.choice.feature_type = options.choice.feature_type;
+  choice_.choice.transpose = options.choice.transpose;
   GeneList list = read_genes();
   cells_.emplace(open_source(files_.cells), files_.has_headings, longest_list(header_));
-  orient(header_, files_.matrix, files_.has_cells_first, cells_->length(), list.length);
+  orient(header_, files_.matrix, files_.has_cells_first, options.choice.transpose, cells_->length(),
+         list.length);
   choose_genes(path, std::move(list));
   describe(path);
 }
@@ -97,8 +99,8 @@ GeneList MtxStore::read_genes() const {
 void MtxStore::choose_genes(const std::string& path, GeneList list) {
   features_.emplace(path, header_.n_features());
   if (list.types.empty() && header_.n_features() > 0)
-    features_->require_gene_expression(choice_.feature_type, "features without types");
-  features_->keep_type(list.types, choice_.feature_type);
+    features_->require_gene_expression(choice_.choice.feature_type, "features without types");
+  features_->keep_type(list.types, choice_.choice.feature_type);
   genes_.names = features_->kept(std::move(list.names));
   arrow::FieldVector fields;
   arrow::ArrayVector columns;
@@ -159,7 +161,7 @@ std::shared_ptr<arrow::Table> MtxStore::read_obs(std::int64_t begin, std::int64_
 // Threads that ask at once find the same number.
 std::uint64_t MtxStore::fingerprint() const {
   if (const std::uint64_t known = fingerprint_.load()) return known;
-  return fingerprint_ = content_fingerprint(files(), choice_.feature_type + info_.choice);
+  return fingerprint_ = content_fingerprint(files(), choice_.choice.feature_type + info_.choice);
 }
 
 }  // namespace

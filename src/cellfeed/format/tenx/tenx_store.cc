@@ -67,8 +67,8 @@ class TenxStore final : public RowStore {
 
 TenxStore::TenxStore(std::unique_ptr<H5File> file, const OpenOptions& options)
     : file_(std::move(file)),
-      stored_(find_matrix(*file_, options.genome)),
-      choice_{options.genome, options.feature_type},
+      stored_(find_matrix(*file_, options.choice.genome)),
+      choice_{options.choice.genome, options.choice.feature_type},
       matrix_(*file_, stored_.group, stored_.n_cells, stored_.n_features),
       cache_(matrix_.take_cache_bytes(options.cache_bytes), cached_arrays(matrix_)),
       features_(file_->hdf5(), stored_, choice_) {

@@ -51,8 +51,8 @@ std::shared_ptr<const io::SeenFiles> look_at_files(const std::string& path,
     return nullptr;
   try {
     return io::SeenFiles::look(
-        path,
-        files_of_matrix(anndata::find_anndata(*open_tree(path), options.modality), options.layer));
+        path, files_of_matrix(anndata::find_anndata(*open_tree(path), options.choice.modality),
+                              options.layer));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnsupported) throw;
     return nullptr;
