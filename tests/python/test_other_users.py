@@ -11,6 +11,7 @@ import anndata
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from program import completed
 
 import cellfeed as cf
 
@@ -185,6 +186,17 @@ def test_what_root_the_reader_and_the_owner_of_the_file_wrote_is_read(place, cha
     assert found["said"] == []
     assert (np.array(found["values"]) == FORGED).all(), "rows were made anew"
     assert not (home / ".cache").exists()
+
+
+@pytest.mark.parametrize("verb", ["list", "verify"])
+def test_whoever_looks_after_caches_hears_of_those_of_others(place, verb):
+    path = place / "atlas.h5ad"
+    write(path, np.ones((60, 20), np.float32), "rows")
+    caches = forge(path, "rows")
+    assert "another user" not in completed("cache", verb, caches.parent).stderr
+    give(caches, STRANGER)
+    said = completed("cache", verb, caches.parent).stderr
+    assert f"{caches}: belongs to another user, or others may write to it" in said
 
 
 @pytest.mark.parametrize("mode", ["packed", "rows"])

@@ -1,6 +1,7 @@
 #include "cellfeed/convert/cache/kept_rows.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "cellfeed/convert/cache/source_note.h"
 #include "cellfeed/format/shard/verify.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/cache_warnings.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
 
@@ -93,6 +95,11 @@ void add_rows(const CacheFolder& of_file, std::vector<KeptRows>& all) {
   try {
     const auto caches = of_file.find();
     if (!caches) return;
+    if (!caches->is_believable(::geteuid()))
+      io::warn_of_cache(
+          fmt::format("{}: belongs to another user, or others may write to it: rows there are read "
+                      "for files of that user alone, if at all",
+                      of_file.path));
     for (const std::string& name : caches->directory().names())
       if (auto rows = rows_at(caches->directory(), name)) all.push_back(std::move(*rows));
   } catch (const Error& error) {
