@@ -4,6 +4,7 @@ Each case makes what an earlier run left, then each folder and each file of that
 and a link put in its place. Whatever the next run does, it does not change what is elsewhere.
 """
 
+import contextlib
 import os
 import pathlib
 import re
@@ -18,6 +19,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from attack import PROGRAM, SHIM
+from file_server import FileServer, age
 from tiers import fast
 
 import cellfeed as cf
@@ -158,6 +160,31 @@ class ClearedCache:
         return program("cache", "clear", "here")
 
 
+class ObjectCache:
+    """Copies or blocks of an object that was changed at its store."""
+
+    def __init__(self, mode):
+        self.mode = mode
+
+    def leave(self):
+        pathlib.Path("here").mkdir()
+        age(shutil.copy("old/a.h5ad", "old/served.h5ad"))
+        self.server = FileServer(pathlib.Path("old").absolute())
+        self.read()
+        age(shutil.copy("old/other/a.h5ad", "old/served.h5ad"), 2)
+
+    def read(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cf.errors.CacheWarning)
+            url = f"{self.server.url}/served.h5ad"
+            cf.open(url, cache_dir="here", cache_mode=self.mode).read(slice(None))
+
+    def run(self):
+        with contextlib.suppress(cf.errors.CellfeedError):
+            self.read()
+        return program("cache", "clear", "here")
+
+
 class Training:
     def leave(self):
         checkpoints = pathlib.Path("here/run/checkpoints")
@@ -190,6 +217,8 @@ CASES = {
     "packed cache of another version": PackedCache(True),
     "packed cache that is damaged": PackedCache(False),
     "cache clear": ClearedCache(),
+    "copies of objects": ObjectCache("file"),
+    "blocks of objects": ObjectCache("block"),
     "training": Training(),
 }
 
@@ -236,6 +265,8 @@ def test_what_a_planted_link_leads_to_stays_as_it_is(name, old_files, tmp_path, 
     left.rename(here)
     done = case.run()
     assert done is None or done.returncode == 0, done
+    if hasattr(case, "server"):
+        case.server.close()
 
 
 def test_folders_without_a_mark_and_files_of_other_names_stay(tmp_path, monkeypatch):
