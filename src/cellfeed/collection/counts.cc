@@ -52,10 +52,11 @@ std::optional<NoCount> find_no_count(const format::RowStore& store,
   return found;
 }
 
-std::string matrices_of_counts(const format::RowStore& store, std::span<const std::int64_t> rows) {
+std::string where_counts_are(const format::RowStore& store, std::span<const std::int64_t> rows) {
   const format::StoreInfo& info = store.info();
   std::string found;
-  if (info.format != "h5ad" && info.format != "zarr") return found;
+  if (info.format != "h5ad" && info.format != "zarr")
+    return "start from the matrix that has counts (layer=\"raw/X\", or the name of a layer)";
   const std::string modality = format::modality_at(info.root);
   for (const auto& matrix : format::list_matrices(info.path, modality)) {
     if (format::is_obsm(matrix.name) || matrix.name == info.layer) continue;
@@ -70,7 +71,8 @@ std::string matrices_of_counts(const format::RowStore& store, std::span<const st
     found +=
         fmt::format("{}layer=\"{}\"", found.empty() ? "" : " or ", format::layer_key(matrix.name));
   }
-  return found;
+  return found.empty() ? "no other matrix of the file has counts"
+                       : fmt::format("the counts are there with {}", found);
 }
 
 }  // namespace cellfeed::collection

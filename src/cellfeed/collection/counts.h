@@ -22,9 +22,9 @@ struct NoCount {
 std::optional<NoCount> find_no_count(const format::RowStore& store,
                                      std::span<const std::int64_t> rows);
 
-// How to open other matrices of the same file that hold counts: "layer=\"raw/X\""; empty where
-// there are none, and where the file is not one that lists its matrices. Those that cannot be read
-// by rows are left out.
-std::string matrices_of_counts(const format::RowStore& store, std::span<const std::int64_t> rows);
+// What to do where a matrix has no counts, for an error: which matrices of the same file have them,
+// "the counts are there with layer=\"raw/X\"", or that none has. Those that cannot be read by rows
+// are left out.
+std::string where_counts_are(const format::RowStore& store, std::span<const std::int64_t> rows);
 
 }  // namespace cellfeed::collection

@@ -92,17 +92,13 @@ void require_counts(const collection::Collection& collection, std::span<const st
     const auto& store = collection.store(s);
     const auto found = collection::find_no_count(store, own);
     if (!found || is_in_order(*found, first, collection.processing(s).is_normalized)) return;
-    const std::string others = collection::matrices_of_counts(store, own);
     throw_error(
         ErrorKind::kInvalidArgument, store.info().path,
         "{} expects counts, and cell {}, gene '{}' holds {:g}, so the values look {}: {}, or "
         "force it ({}(force=True))",
         first.name(), found->row, store.genes().names[found->column], found->value,
         found->value < 0 ? "scaled" : "normalised or log-transformed",
-        others.empty() ? "open the matrix that has counts (layer=\"raw/X\", or the name of "
-                         "a layer)"
-                       : fmt::format("the counts are there with {}", others),
-        first.name());
+        collection::where_counts_are(store, own), first.name());
   });
 }
 

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <numeric>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/collection/counts.h"
 #include "cellfeed/convert/inputs/library_sizes.h"
 #include "cellfeed/convert/inputs/row_reader.h"
 #include "cellfeed/convert/ordered_pipeline.h"
@@ -63,8 +65,9 @@ class StatisticsPass {
   template <typename T>
   void check_values(const SourceRange& range, std::int64_t row,
                     std::span<const std::int32_t> columns, std::span<const T> values) const;
+  std::string where_counts_are(const SourceRange& range) const;
   [[noreturn]] void refuse(const SourceRange& range, std::int64_t row, std::int32_t column,
-                           double value, const char* what) const;
+                           double value, const std::string& what) const;
   template <typename T>
   bool passes(std::int64_t source, std::span<const std::int32_t> columns,
               std::span<const T> values) const;
@@ -99,10 +102,17 @@ void StatisticsPass::find_mito_genes() {
 }
 
 void StatisticsPass::refuse(const SourceRange& range, std::int64_t row, std::int32_t column,
-                            double value, const char* what) const {
+                            double value, const std::string& what) const {
   const format::RowStore& store = sources_.store(range.source);
   throw_error(ErrorKind::kInvalidArgument, store.info().path, "cell {}, gene '{}' holds {}: {}",
               row, sources_.source_genes(range.source).names[column], value, what);
+}
+
+std::string StatisticsPass::where_counts_are(const SourceRange& range) const {
+  constexpr std::int64_t kCellsOfLook = 100;
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(std::min(range.n_cells(), kCellsOfLook)));
+  std::iota(rows.begin(), rows.end(), range.begin);
+  return collection::where_counts_are(sources_.store(range.source), rows);
 }
 
 template <typename T>
@@ -128,8 +138,9 @@ void StatisticsPass::check_values(const SourceRange& range, std::int64_t row,
              "a negative value is no count, and has no logarithm; start from the raw counts");
     if (wants_counts && value != std::trunc(value))
       refuse(range, row, columns[i], value,
-             "a fraction is no count, so the data looks normalised or log-transformed already; "
-             "start from the raw counts (see --layer), or force it where fractions are counts");
+             fmt::format("a fraction is no count, so the data looks normalised or log-transformed "
+                         "already: {}, or force it where fractions are counts",
+                         where_counts_are(range)));
   }
 }
 
