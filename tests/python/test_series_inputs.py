@@ -429,6 +429,8 @@ def test_a_column_of_numbers_with_commas_is_named(tmp_path, texts):
     with pytest.warns(UserWarning, match="'v' is no feature, because line 2 .*decimal or thous"):
         result = build_series(path, tmp_path / "out", time="t", scaler=None)
     assert (result.n_features, len(result.warnings)) == (1, 1)
+    with pytest.raises(errors.InvalidArgumentError, match=r"target 'v' is no feature; .*line 2"):
+        build_series(path, tmp_path / "aimed", time="t", scaler=None, target="v")
 
 
 def test_numbers_are_written_as_pandas_is_told(tmp_path):

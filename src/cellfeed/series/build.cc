@@ -81,8 +81,14 @@ void Build::choose_features() {
   if (has_auto_features_) find_features();
   for (const std::string& name : options_.target)
     if (std::ranges::find(columns_.features, name) == columns_.features.end()) {
+      // Why it is none was found before.
+      const auto doubt = std::ranges::find_if(result_.warnings, [&](const std::string& text) {
+        return text.find(fmt::format("'{}'", name)) != std::string::npos;
+      });
       if (has_auto_features_)
-        throw_invalid("the target '{}' is no feature{}", name, suggestion(name, columns_.features));
+        throw_invalid(
+            "the target '{}' is no feature{}", name,
+            doubt == result_.warnings.end() ? suggestion(name, columns_.features) : "; " + *doubt);
       columns_.features.push_back(name);
     }
   std::vector<std::string> sorted = columns_.features;
