@@ -8,6 +8,8 @@ MAKEFLAGS += --no-builtin-rules
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Packages that a user installed outside of .venv stay out.
 export PYTHONNOUSERSITE := 1
+# Compiled bytecode is kept, whatever the environment says: hundreds of processes import the same packages.
+unexport PYTHONDONTWRITEBYTECODE
 
 BUILD := build/wheel
 JOBS ?= $(shell nproc)
