@@ -60,8 +60,8 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
                            std::int64_t shard_size, const std::string& layout, std::string layer,
                            const std::string& gene_order, std::vector<std::string> genes,
                            bool refuse_absent_genes, std::string join, bool shuffle,
-                           std::uint64_t seed, bool make_unique, FilePath allow_external,
-                           int threads, std::int64_t memory_budget, const std::string& existing,
+                           std::uint64_t seed, bool make_unique, int threads,
+                           std::int64_t memory_budget, const std::string& existing,
                            std::string genome, std::string feature_type,
                            std::vector<std::string> layers, std::vector<std::string> obsm,
                            std::vector<std::string> var_keys, std::vector<std::string> obs,
@@ -90,7 +90,6 @@ nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
   options.seed = seed;
   options.make_unique = make_unique;
   options.var_keys = std::move(var_keys);
-  options.allow_external = std::move(allow_external.bytes);
   options.obs = {std::move(obs), std::move(exclude_obs)};
   options.existing = existing_target(existing);
   return dict_of(run_with(options, threads, memory_budget, progress, convert::convert_to_shards));
@@ -100,10 +99,10 @@ nb::dict append_to_shards(std::vector<FilePath> inputs, FilePath shards, std::in
                           std::string layer, const std::string& extra_genes,
                           bool refuse_missing_genes, std::vector<std::string> var_keys,
                           bool make_unique, bool shuffle, std::uint64_t seed, bool force,
-                          bool resume, FilePath allow_external, int threads,
-                          std::int64_t memory_budget, std::string genome, std::string feature_type,
-                          std::vector<std::string> obs, std::vector<std::string> exclude_obs,
-                          GivenCells cells, const nb::object& progress) {
+                          bool resume, int threads, std::int64_t memory_budget, std::string genome,
+                          std::string feature_type, std::vector<std::string> obs,
+                          std::vector<std::string> exclude_obs, GivenCells cells,
+                          const nb::object& progress) {
   convert::AppendOptions options;
   convert::ConvertOptions& convert = options.convert;
   convert.cells = chosen_cells(std::move(cells));
@@ -121,7 +120,6 @@ nb::dict append_to_shards(std::vector<FilePath> inputs, FilePath shards, std::in
   convert.seed = seed;
   options.is_forced = force;
   options.resumes = resume;
-  convert.allow_external = std::move(allow_external.bytes);
   convert.obs = {std::move(obs), std::move(exclude_obs)};
   convert.choice.genome = std::move(genome);
   convert.choice.feature_type = std::move(feature_type);
@@ -135,9 +133,9 @@ nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normaliz
                     std::int64_t min_cells, double max_mito_share, std::string mito_prefix,
                     bool keep_counts, bool force, std::int64_t shard_size, std::string layer,
                     std::vector<std::string> genes, bool refuse_absent_genes, std::string join,
-                    bool make_unique, FilePath allow_external, const std::string& compression,
-                    int threads, std::int64_t memory_budget, const std::string& existing,
-                    std::string genome, std::string feature_type, std::vector<std::string> var_keys,
+                    bool make_unique, const std::string& compression, int threads,
+                    std::int64_t memory_budget, const std::string& existing, std::string genome,
+                    std::string feature_type, std::vector<std::string> var_keys,
                     std::vector<std::string> obs, std::vector<std::string> exclude_obs,
                     GivenCells cells, const nb::object& progress) {
   convert::PreprocessOptions options;
@@ -167,7 +165,6 @@ nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normaliz
   convert.join = std::move(join);
   convert.make_unique = make_unique;
   convert.var_keys = std::move(var_keys);
-  convert.allow_external = std::move(allow_external.bytes);
   convert.obs = {std::move(obs), std::move(exclude_obs)};
   convert.existing = existing_target(existing);
   options.compression = compression_of(compression);
@@ -176,11 +173,10 @@ nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normaliz
 }
 
 nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string layer,
-                     std::string join, bool make_unique, FilePath allow_external,
-                     bool keep_stored_gene_order, bool keep_source_columns,
-                     const std::string& compression, int threads, std::int64_t memory_budget,
-                     bool overwrite, std::string genome, std::string feature_type,
-                     std::optional<std::vector<std::string>> layers,
+                     std::string join, bool make_unique, bool keep_stored_gene_order,
+                     bool keep_source_columns, const std::string& compression, int threads,
+                     std::int64_t memory_budget, bool overwrite, std::string genome,
+                     std::string feature_type, std::optional<std::vector<std::string>> layers,
                      std::optional<std::vector<std::string>> obsm,
                      std::vector<std::string> var_keys, std::vector<std::string> obs,
                      std::vector<std::string> exclude_obs, GivenCells cells,
@@ -198,7 +194,6 @@ nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string 
   options.join = std::move(join);
   options.make_unique = make_unique;
   options.var_keys = std::move(var_keys);
-  options.allow_external = std::move(allow_external.bytes);
   options.obs = {std::move(obs), std::move(exclude_obs)};
   options.keep_stored_gene_order = keep_stored_gene_order;
   options.keep_source_columns = keep_source_columns;
@@ -276,13 +271,12 @@ nb::list verify(const FilePath& dir, int threads, const nb::object& progress) {
   return out;
 }
 
-std::string describe(const FilePath& path, const std::string& layer, const FilePath& allow_external,
-                     const std::string& genome, const std::string& feature_type,
-                     const std::string& modality, std::optional<bool> transpose) {
+std::string describe(const FilePath& path, const std::string& layer, const std::string& genome,
+                     const std::string& feature_type, const std::string& modality,
+                     std::optional<bool> transpose) {
   format::OpenOptions options;
   options.choice = {genome, feature_type, modality, transpose};
   options.layer = layer;
-  options.allow_external = allow_external.bytes;
   return call_released(!io::is_local(path.bytes), [&] {
     return convert::description_json(convert::describe_path(path.bytes, options));
   });
@@ -308,32 +302,32 @@ void bind_convert(nb::module_& module) {
   module.def("read_file", &read_file, "path"_a, "max_bytes"_a);
   module.def("convert_to_shards", &convert_to_shards, "inputs"_a, "output_dir"_a, "shard_size"_a,
              "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
-             "shuffle"_a, "seed"_a, "make_unique"_a, "allow_external"_a, "threads"_a,
-             "memory_budget"_a, "existing"_a, "genome"_a, "feature_type"_a, "layers"_a, "obsm"_a,
-             "var_keys"_a, "obs"_a, "exclude_obs"_a, "cells"_a.none(), "progress"_a.none());
+             "shuffle"_a, "seed"_a, "make_unique"_a, "threads"_a, "memory_budget"_a, "existing"_a,
+             "genome"_a, "feature_type"_a, "layers"_a, "obsm"_a, "var_keys"_a, "obs"_a,
+             "exclude_obs"_a, "cells"_a.none(), "progress"_a.none());
   module.def("append_to_shards", &append_to_shards, "inputs"_a, "shards"_a, "shard_size"_a,
              "layer"_a, "extra_genes"_a, "refuse_missing_genes"_a, "var_keys"_a, "make_unique"_a,
-             "shuffle"_a, "seed"_a, "force"_a, "resume"_a, "allow_external"_a, "threads"_a,
-             "memory_budget"_a, "genome"_a, "feature_type"_a, "obs"_a, "exclude_obs"_a,
-             "cells"_a.none(), "progress"_a.none());
+             "shuffle"_a, "seed"_a, "force"_a, "resume"_a, "threads"_a, "memory_budget"_a,
+             "genome"_a, "feature_type"_a, "obs"_a, "exclude_obs"_a, "cells"_a.none(),
+             "progress"_a.none());
   module.def("preprocess", &preprocess, "inputs"_a, "output"_a, "normalize"_a, "target_sum"_a,
              "log_transform"_a, "n_top_genes"_a, "hvg_flavor"_a, "batch_key"_a, "min_genes"_a,
              "min_cells"_a, "max_mito_share"_a, "mito_prefix"_a, "keep_counts"_a, "force"_a,
              "shard_size"_a, "layer"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
-             "make_unique"_a, "allow_external"_a, "compression"_a, "threads"_a, "memory_budget"_a,
-             "existing"_a, "genome"_a, "feature_type"_a, "var_keys"_a, "obs"_a, "exclude_obs"_a,
-             "cells"_a.none(), "progress"_a.none());
+             "make_unique"_a, "compression"_a, "threads"_a, "memory_budget"_a, "existing"_a,
+             "genome"_a, "feature_type"_a, "var_keys"_a, "obs"_a, "exclude_obs"_a, "cells"_a.none(),
+             "progress"_a.none());
   module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
-             "make_unique"_a, "allow_external"_a, "keep_stored_gene_order"_a,
-             "keep_source_columns"_a, "compression"_a, "threads"_a, "memory_budget"_a,
-             "overwrite"_a, "genome"_a, "feature_type"_a, "layers"_a.none(), "obsm"_a.none(),
-             "var_keys"_a, "obs"_a, "exclude_obs"_a, "cells"_a.none(), "progress"_a.none());
+             "make_unique"_a, "keep_stored_gene_order"_a, "keep_source_columns"_a, "compression"_a,
+             "threads"_a, "memory_budget"_a, "overwrite"_a, "genome"_a, "feature_type"_a,
+             "layers"_a.none(), "obsm"_a.none(), "var_keys"_a, "obs"_a, "exclude_obs"_a,
+             "cells"_a.none(), "progress"_a.none());
   module.def("simulate", &simulate, "like"_a, "layer"_a, "n_cells"_a, "output"_a, "n_files"_a,
              "seed"_a, "order"_a, "thin"_a, "compression"_a, "threads"_a, "memory_budget"_a,
              "overwrite"_a, "genome"_a, "feature_type"_a, "progress"_a.none());
   module.def("verify", &verify, "path"_a, "threads"_a, "progress"_a.none());
-  module.def("describe", &describe, "path"_a, "layer"_a, "allow_external"_a, "genome"_a,
-             "feature_type"_a, "modality"_a, "transpose"_a.none());
+  module.def("describe", &describe, "path"_a, "layer"_a, "genome"_a, "feature_type"_a, "modality"_a,
+             "transpose"_a.none());
 }
 
 }  // namespace cellfeed::bindings

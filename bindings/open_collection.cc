@@ -107,10 +107,10 @@ std::shared_ptr<const Collection> open_collection(
     std::vector<FilePath> paths, const std::string& join,
     std::optional<std::vector<std::string>> genes, bool make_unique,
     std::vector<std::string> layers, std::int64_t cache_bytes, const std::string& access,
-    const std::string& verify, FilePath allow_external, const std::optional<FilePath>& cache_dir,
-    const nb::object& announce, const nb::object& progress, const std::string& genome,
-    const std::string& feature_type, const std::string& modality, std::optional<bool> transpose,
-    std::vector<std::string> var_keys, bool keeps_packed, const TableColumnNames& table) {
+    const std::string& verify, const std::optional<FilePath>& cache_dir, const nb::object& announce,
+    const nb::object& progress, const std::string& genome, const std::string& feature_type,
+    const std::string& modality, std::optional<bool> transpose, std::vector<std::string> var_keys,
+    bool keeps_packed, const TableColumnNames& table) {
   collection::CollectionOptions options;
   options.var_keys = std::move(var_keys);
   if (layers.size() == 1)
@@ -120,7 +120,6 @@ std::shared_ptr<const Collection> open_collection(
   options.open.cache_bytes = cache_bytes;
   options.open.access = access;
   options.open.verify = verify;
-  options.open.allow_external = std::move(allow_external.bytes);
   const auto& [genes_column, values_column, var, obs_columns] = table;
   options.open.choice = {genome,
                          feature_type,

@@ -44,7 +44,7 @@ std::shared_ptr<const collection::Collection> open_collection(
     std::vector<FilePath> paths, const std::string& join,
     std::optional<std::vector<std::string>> genes, bool make_unique,
     std::vector<std::string> layers, std::int64_t cache_bytes, const std::string& access,
-    const std::string& verify, FilePath allow_external, const std::optional<FilePath>& cache_dir,
+    const std::string& verify, const std::optional<FilePath>& cache_dir,
     const nanobind::object& announce, const nanobind::object& progress, const std::string& genome,
     const std::string& feature_type, const std::string& modality, std::optional<bool> transpose,
     std::vector<std::string> var_keys, bool keeps_packed, const TableColumnNames& table);

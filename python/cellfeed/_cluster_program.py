@@ -59,7 +59,7 @@ def _given(fd: int) -> dict[str, Any]:
     with os.fdopen(fd) as file:
         given: dict[str, Any] = json.load(file)
     given["inputs"] = [absolute(path) for path in given["inputs"]]
-    for name in ("output_dir", "cache_dir", "allow_external"):
+    for name in ("output_dir", "cache_dir"):
         if given.get(name):
             given[name] = absolute(given[name])
     return given

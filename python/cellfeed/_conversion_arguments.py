@@ -77,7 +77,7 @@ def settled_when_opened(
     """What a collection was opened with: the value given now, and the one that means none."""
     defaults = {
         "layer": "X", "layers": None, "obsm": None, "genome": None, "feature_type": None,
-        "join": None, "var_key": None, "make_unique": False, "allow_external": None,
+        "join": None, "var_key": None, "make_unique": False,
     }  # fmt: skip
     given = {name: (options.get(name, default), default) for name, default in defaults.items()}
     return {"gene_vocab": (gene_vocab, None), **given}

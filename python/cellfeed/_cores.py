@@ -53,7 +53,7 @@ def _open_matrix(paths: list[str], options: OpenOptions, layer: Layer) -> _core.
     return _core.Collection.open(
         paths, "" if of_obsm else options.join or "", None if of_obsm else options.genes,
         options.make_unique, core_layers(layer), options.cache_bytes, options.access,
-        options.verify, options.allow_external, options.cache_dir, _log.warning,
+        options.verify, options.cache_dir, _log.warning,
         as_progress_callback(None, "cells"), options.genome or "", options.feature_type or "",
         options.modality or "", options.transpose, [] if of_obsm else options.var_keys,
         options.cache_mode == "packed",

@@ -145,7 +145,6 @@ class ShardingOptions(TypedDict, total=False):
     seed: int
     var_key: Sequence[str] | str | None
     make_unique: bool
-    allow_external: Path | None
     obs: Sequence[str] | str | None
     exclude_obs: Sequence[str] | str | None
     resume: bool
@@ -175,7 +174,6 @@ class ProcessingOptions(TypedDict, total=False):
     join: Join | None
     var_key: Sequence[str] | str | None
     make_unique: bool
-    allow_external: Path | None
     obs: Sequence[str] | str | None
     exclude_obs: Sequence[str] | str | None
     shard_size: int

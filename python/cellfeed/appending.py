@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._arguments import as_bool, as_choice, as_folder, as_int, as_names, as_path, as_text
+from ._arguments import as_bool, as_choice, as_int, as_names, as_path, as_text
 from ._cells.genes import report_left_out, report_missing_genes
 from ._conversion_arguments import chosen_cells, input_paths, obs_choice, resources, tenx_choice
 from ._leftovers import report_uploads
-from ._options import EXTRA_GENES, MISSING_GENES, Data, ExtraGenes, MissingGenes, Path
+from ._options import EXTRA_GENES, MISSING_GENES, Data, ExtraGenes, MissingGenes
 from ._progress import Progress
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ def append_to_shards(
     resume: bool = False,
     genome: str | None = None,
     feature_type: str | None = None,
-    allow_external: Path | None = None,
     obs: Sequence[str] | str | None = None,
     exclude_obs: Sequence[str] | str | None = None,
     threads: int | None = None,
@@ -117,7 +116,7 @@ def append_to_shards(
     extra_genes
         What is done when a source has genes that the shards lack: ``"error"``, or ``"drop"``: they
         are left out, and each cell keeps its total over all of them, for ``NormalizeTotal``.
-    var_key, make_unique, genome, feature_type, allow_external, obs, exclude_obs
+    var_key, make_unique, genome, feature_type, obs, exclude_obs
         As for :func:`convert_to_shards`.
     shuffle, seed
         Write the new cells in one random order. They still come behind those that are there: where
@@ -170,14 +169,12 @@ def append_to_shards(
         "seed": as_int("seed", seed, 0, 2**64 - 1),
         "force": as_bool("force", force),
         "resume": as_bool("resume", resume),
-        "allow_external": as_folder("allow_external", allow_external),
         **obs_choice(obs, exclude_obs),
         **tenx_choice(genome, feature_type),
     }
     cells = chosen_cells(
         paths, layer=(layer, None), var_key=(var_key, None), make_unique=(make_unique, False),
         genome=(genome, None), feature_type=(feature_type, None),
-        allow_external=(allow_external, None),
     )  # fmt: skip
     shared = resources(threads, memory_budget, progress)
     with input_paths([] if cells else paths, "paths") as inputs:

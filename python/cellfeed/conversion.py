@@ -14,7 +14,6 @@ from ._arguments import (
     as_bool,
     as_choice,
     as_chosen_names,
-    as_folder,
     as_int,
     as_path,
     as_text,
@@ -123,7 +122,6 @@ def convert_to_shards(
     seed: int = 0,
     var_key: Sequence[str] | str | None = None,
     make_unique: bool = False,
-    allow_external: Path | None = None,
     threads: int | None = None,
     memory_budget: int | str | None = None,
     resume: bool = False,
@@ -189,8 +187,6 @@ def convert_to_shards(
         has counts, as for :func:`cellfeed.open`; ``var`` keeps the names as ``var_names``.
     make_unique
         Number repeated gene names instead of refusing them.
-    allow_external
-        A folder whose files the inputs may lead to, as for :func:`cellfeed.open`.
     threads
         Threads that read, decode and encode; all the machine allows by default, and 16 at least for
         files in buckets.
@@ -231,7 +227,7 @@ def convert_to_shards(
         "exclude_obs": exclude_obs, "genome": genome, "feature_type": feature_type,
         "gene_order": gene_order, "join": join, "missing_genes": missing_genes,
         "shuffle": shuffle, "seed": seed, "var_key": var_key,
-        "make_unique": make_unique, "allow_external": allow_external, "resume": resume,
+        "make_unique": make_unique, "resume": resume,
         "overwrite": overwrite,
     }  # fmt: skip
     if client is not None:
@@ -318,7 +314,6 @@ def _core_options(
         "seed": as_int("seed", options.get("seed", 0), 0, 2**64 - 1),
         **axis_options(gene_vocab, options),
         **obs_choice(options.get("obs"), options.get("exclude_obs")),
-        "allow_external": as_folder("allow_external", options.get("allow_external")),
         "existing": existing(options),
         **tenx_choice(options.get("genome"), options.get("feature_type")),
     }
@@ -344,7 +339,6 @@ def info(
     path: Path,
     *,
     layer: str = "X",
-    allow_external: Path | None = None,
     genome: str | None = None,
     feature_type: str | None = None,
     modality: str | None = None,
@@ -358,7 +352,7 @@ def info(
         A file or folder that :func:`cellfeed.open` takes.
     layer
         ``"X"``, ``"raw/X"``, or the name of a layer.
-    allow_external, genome, feature_type, modality, transpose
+    genome, feature_type, modality, transpose
         As for :func:`cellfeed.open`.
 
     Returns
@@ -369,7 +363,6 @@ def info(
     text = _core.describe(
         as_path("path", path),
         as_text("layer", layer),
-        as_folder("allow_external", allow_external),
         **tenx_choice(genome, feature_type),
         modality="" if modality is None else as_text("modality", modality),
         transpose=None if transpose is None else as_bool("transpose", transpose),

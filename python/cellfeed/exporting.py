@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from . import _core
-from ._arguments import as_bool, as_folder, as_names, as_path, as_paths, as_text
+from ._arguments import as_bool, as_names, as_path, as_paths, as_text
 from ._cells.genes import report_left_out
 from ._conversion_arguments import (
     chosen_cells,
@@ -61,7 +61,6 @@ def export_h5ad(
     join: Join | None = None,
     var_key: Sequence[str] | str | None = None,
     make_unique: bool = False,
-    allow_external: Path | None = None,
     obs: Sequence[str] | str | None = None,
     exclude_obs: Sequence[str] | str | None = None,
     keep_stored_gene_order: bool = False,
@@ -82,7 +81,7 @@ def export_h5ad(
         order.
     output
         The file to write.
-    layer, genome, feature_type, join, var_key, make_unique, allow_external
+    layer, genome, feature_type, join, var_key, make_unique
         As for :func:`cellfeed.open`.
     layers, obsm
         Names of layers and of arrays of ``obsm`` to write beside it. By default, if neither is
@@ -106,7 +105,7 @@ def export_h5ad(
     cells = chosen_cells(
         paths, layer=(layer, "X"), layers=(layers, None), obsm=(obsm, None), genome=(genome, None),
         feature_type=(feature_type, None), join=(join, None), var_key=(var_key, None),
-        make_unique=(make_unique, False), allow_external=(allow_external, None),
+        make_unique=(make_unique, False),
         keep_stored_gene_order=(keep_stored_gene_order, False),
     )  # fmt: skip
     path = as_path("output", output)
@@ -119,7 +118,6 @@ def export_h5ad(
         join=join_text(join),
         var_keys=[] if var_key is None else as_names("var_key", var_key),
         make_unique=as_bool("make_unique", make_unique),
-        allow_external=as_folder("allow_external", allow_external),
         keep_stored_gene_order=as_bool("keep_stored_gene_order", keep_stored_gene_order),
         keep_source_columns=as_bool("keep_source_columns", keep_source_columns),
         cells=cells,

@@ -65,7 +65,6 @@ def open(
     cache: int | str = "256MiB",
     access: Access = "auto",
     verify: Verify = "always",
-    allow_external: Path | None = None,
     cache_dir: Path | None = "auto",
     cache_mode: CacheMode | None = None,
     genome: str | None = None,
@@ -156,10 +155,6 @@ def open(
         ``"always"`` compares what is read of a shard directory with its checksums, so that damage
         is an error and never a wrong value; it takes a few hundredths of the time. ``"never"``
         leaves that out. Other files have no checksums of ours.
-    allow_external
-        A folder: ``.h5ad`` files may lead to files inside it, by HDF5's external links and external
-        storage. Names count from the folder of the file that has them, and symbolic links are
-        followed before it is looked at. By default what leads out of a file is refused.
     cache_dir
         Where the rows of matrices that are not stored by rows (CSC, ``.mtx``) are kept: they are
         written once, as packed shards, and used again until the file changes. ``"auto"``: the
@@ -227,7 +222,6 @@ def open(
         unknown_label=unknown_label, layer=layer, layers=as_chosen_names("layers", layers),
         obsm=as_chosen_names("obsm", obsm), make_unique=make_unique,
         cache_bytes=parse_bytes(cache, "cache", 0), access=access, verify=verify,
-        allow_external=as_folder("allow_external", allow_external),
         cache_dir=cache_folder(cache_dir), cache_mode=cache_mode, genome=genome,
         feature_type=feature_type, modality=modality, transpose=transpose,
         genes_column=genes_column, values_column=values_column, var=as_folder("var", var),

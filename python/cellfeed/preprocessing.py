@@ -13,7 +13,6 @@ from ._arguments import (
     as_bool,
     as_choice,
     as_float,
-    as_folder,
     as_int,
     as_path,
     as_text,
@@ -118,7 +117,6 @@ def preprocess(
     join: Join | None = None,
     var_key: Sequence[str] | str | None = None,
     make_unique: bool = False,
-    allow_external: Path | None = None,
     obs: Sequence[str] | str | None = None,
     exclude_obs: Sequence[str] | str | None = None,
     shard_size: int = 100_000,
@@ -173,7 +171,7 @@ def preprocess(
         normalised.
     gene_vocab, missing_genes, layer, genome, feature_type
         As for :func:`convert_to_shards`.
-    join, var_key, make_unique, allow_external, obs, exclude_obs
+    join, var_key, make_unique, obs, exclude_obs
         As for :func:`convert_to_shards`.
     shard_size
         Cells of a shard.
@@ -212,7 +210,7 @@ def preprocess(
         "mito_prefix": mito_prefix, "keep_counts": keep_counts, "force": force,
         "gene_vocab": gene_vocab, "missing_genes": missing_genes, "layer": layer,
         "genome": genome, "feature_type": feature_type, "join": join, "var_key": var_key,
-        "make_unique": make_unique, "allow_external": allow_external, "obs": obs,
+        "make_unique": make_unique, "obs": obs,
         "exclude_obs": exclude_obs, "shard_size": shard_size, "resume": resume,
         "overwrite": overwrite,
     }  # fmt: skip
@@ -315,7 +313,6 @@ def _core_options(output: Path, options: ProcessingOptions) -> dict[str, Any]:
         "layer": as_text("layer", options.get("layer", "X")),
         **axis_options(options.get("gene_vocab"), options),
         **obs_choice(options.get("obs"), options.get("exclude_obs")),
-        "allow_external": as_folder("allow_external", options.get("allow_external")),
         "existing": existing(options),
         **tenx_choice(options.get("genome"), options.get("feature_type")),
     }

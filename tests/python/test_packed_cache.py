@@ -620,8 +620,6 @@ def test_bad_arguments(data, tmp_path):
         cf.open(path, cache_mode="pakced")
     with pytest.raises(cf.errors.InvalidArgumentError, match="cache_dir is None"):
         cf.open(path, cache_mode="packed", cache_dir=None)
-    with pytest.raises(cf.errors.InvalidArgumentError, match="allow_external"):
-        cf.open(path, cache_mode="packed", cache_dir=tmp_path, allow_external=tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(cf.errors.CellfeedError, match=str(tmp_path / "file")):
         open_packed(path, tmp_path / "file")

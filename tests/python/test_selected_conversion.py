@@ -243,7 +243,7 @@ def test_what_open_decides_is_refused_here(cells, tmp_path):
     options = {
         "layer": "twice", "layers": ["twice"], "obsm": ["X_pca"], "join": "outer",
         "var_key": "n", "make_unique": True, "gene_vocab": ["g1"], "genome": "hg19",
-        "feature_type": "all", "allow_external": tmp_path,
+        "feature_type": "all",
     }  # fmt: skip
     for name, value in options.items():
         with pytest.raises(InvalidArgumentError, match=f"{name} .*cellfeed.open"):

@@ -38,8 +38,6 @@ class OpenOptions:
         Columns of var that name the genes, the first that a file has.
     cache_bytes
         Of inflated chunks.
-    allow_external
-        The folder that files may lead to; "" for none.
     cache_dir
         Where rows are kept; "" for beside the files, None for nowhere.
     var
@@ -63,7 +61,6 @@ class OpenOptions:
     cache_bytes: int = 0
     access: Access = "auto"
     verify: Verify = "always"
-    allow_external: str = ""
     cache_dir: str | None = ""
     cache_mode: CacheMode | None = None
     genome: str | None = None

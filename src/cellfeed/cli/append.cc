@@ -87,7 +87,6 @@ void add_append(CLI::App& program, Session& session) {
                   "X, raw/X, or the name of a layer [default: what the shards hold of theirs]")
       ->type_name("NAME");
   add_obs_options(verb, convert.obs);
-  add_external_option(verb, convert.allow_external);
   add_kept_rows_option(verb, arguments->cache);
   add_choice_options(verb, convert.choice);
   add_resource_options(verb, convert.threads, convert.memory_budget);

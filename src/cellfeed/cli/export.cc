@@ -84,7 +84,6 @@ void add_export(CLI::App& program, Session& session) {
   add_compression_option(verb, options.compression);
   add_layer_option(verb, options.layer);
   add_obs_options(verb, options.obs);
-  add_external_option(verb, options.allow_external);
   add_choice_options(verb, options.choice);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);

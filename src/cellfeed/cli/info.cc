@@ -49,7 +49,6 @@ void add_info(CLI::App& program, Session& session) {
       ->type_name("PATH");
   add_layer_option(verb, arguments->open.layer, true);
   add_var_key_option(verb, arguments->var_keys);
-  add_external_option(verb, arguments->open.allow_external);
   add_choice_options(verb, arguments->open.choice);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

@@ -147,16 +147,6 @@ void add_obs_options(CLI::App& verb, convert::ObsChoice& obs) {
       ->type_name("NAME");
 }
 
-void add_external_option(CLI::App& verb, std::string& folder) {
-  verb.add_option("--allow-external", folder,
-                  "Folder whose files an .h5ad may lead to, by external links and external storage "
-                  "[default: none]")
-      ->check([](const std::string& given) {
-        return given.empty() ? "--allow-external must name a folder, not ''" : std::string();
-      })
-      ->type_name("FOLDER");
-}
-
 void warn_left_out(const Session& session, const collection::Collection& cells) {
   const std::string text = cells.left_out_text();
   if (!session.quiet && !text.empty()) fmt::print(stderr, "{}\n", text);

@@ -46,9 +46,8 @@ void add_layer_option(CLI::App& verb, std::string& layer, bool may_be_none = fal
 void add_var_key_option(CLI::App& verb, std::vector<std::string>& keys);
 void add_matrix_options(CLI::App& verb, std::vector<std::string>& layers,
                         std::vector<std::string>& obsm);
-// --allow-external; empty where it is not given.
+// --obs and --exclude-obs.
 void add_obs_options(CLI::App& verb, convert::ObsChoice& obs);
-void add_external_option(CLI::App& verb, std::string& folder);
 // Says on stderr what of the files is left out though nobody chose that.
 void warn_left_out(const Session& session, const collection::Collection& cells);
 void add_make_unique_option(CLI::App& verb, bool& make_unique);

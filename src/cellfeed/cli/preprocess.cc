@@ -150,7 +150,6 @@ void add_preprocess(CLI::App& program, Session& session) {
       ->excludes("--resume");
   add_layer_option(verb, convert.layer);
   add_obs_options(verb, convert.obs);
-  add_external_option(verb, convert.allow_external);
   add_kept_rows_option(verb, arguments->cache);
   add_choice_options(verb, convert.choice);
   add_scheduler_option(verb, arguments->scheduler);

@@ -111,7 +111,6 @@ void add_shard(CLI::App& program, Session& session) {
   add_layer_option(verb, options.layer);
   add_matrix_options(verb, options.layers, options.obsm);
   add_obs_options(verb, options.obs);
-  add_external_option(verb, options.allow_external);
   add_kept_rows_option(verb, arguments->cache);
   add_choice_options(verb, options.choice);
   add_scheduler_option(verb, arguments->scheduler);

@@ -82,7 +82,6 @@ SourceOptions sources_of_export(const ExportOptions& options) {
   source.paths = options.inputs;
   source.layer = options.layer;
   source.choice = options.choice;
-  source.allow_external = options.allow_external;
   source.join = options.join;
   source.make_unique = options.make_unique;
   source.origins = origins_of(options);
@@ -253,7 +252,6 @@ void Export::write_cells(H5adOutput& output, ProgressMeter& meter) {
 // Returns what to say of those that are not.
 std::string Export::carry_annotations(H5adOutput& output) const {
   CarriedAnnotations carried({.inputs = options_.inputs,
-                              .allow_external = options_.allow_external,
                               .restores_gene_order = !gene_order_.empty(),
                               .is_selection = options_.cells || options_.open_sources},
                              sources_);

@@ -25,7 +25,6 @@ struct ExportOptions {
   std::vector<std::string> layers{}, obsm{};
   bool gives_all = true;
   format::FileChoice choice{};
-  std::string allow_external{};         // see OpenOptions
   ObsChoice obs{};                      // columns to write
   std::string join;                     // see SourceOptions
   std::vector<std::string> var_keys{};  // see SourceOptions

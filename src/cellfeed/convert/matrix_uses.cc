@@ -73,8 +73,7 @@ const char* use_name(MatrixUse use) {
 std::vector<MatrixInFile> describe_matrices(const std::string& path,
                                             const format::OpenOptions& options) {
   std::vector<MatrixInFile> matrices;
-  for (auto& stored :
-       format::list_matrices(path, options.choice.modality, options.allow_external)) {
+  for (auto& stored : format::list_matrices(path, options.choice.modality)) {
     MatrixInFile matrix;
     matrix.stored = std::move(stored);
     decide_use(path, options, matrix);

@@ -217,10 +217,9 @@ shard::FileEntry OpenConversion::write_genes(const ShardTarget& target) const {
 
 std::optional<shard::FileEntry> OpenConversion::write_annotations(const ShardTarget& target) {
   if (!options_.carries_annotations) return std::nullopt;
-  CarriedAnnotations carried({.inputs = options_.inputs,
-                              .allow_external = options_.allow_external,
-                              .is_selection = options_.cells || options_.open_sources},
-                             sources_);
+  CarriedAnnotations carried(
+      {.inputs = options_.inputs, .is_selection = options_.cells || options_.open_sources},
+      sources_);
   auto written = carried.write_to(target.dir, target.generation);
   left_out_text_ = carried.left_out_text();
   return written;

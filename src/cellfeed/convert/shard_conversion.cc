@@ -10,7 +10,6 @@ SourceOptions source_options(const ConvertOptions& options) {
   source.paths = options.inputs;
   source.layer = options.layer;
   source.obs_choice = options.obs;
-  source.allow_external = options.allow_external;
   source.choice = options.choice;
   source.join = options.join;
   source.genes = options.genes;

@@ -37,8 +37,7 @@ struct ConvertOptions {
   // Beside it, by name: layers have its genes. obsm is stored packed whatever the layout, and
   // exact.
   std::vector<std::string> layers{}, obsm{};
-  ObsChoice obs{};               // columns to write
-  std::string allow_external{};  // see OpenOptions
+  ObsChoice obs{};  // columns to write
   format::FileChoice choice{};
   // kMean: 20-25 % smaller, reads inputs twice.
   format::shard::GeneOrder gene_order = format::shard::GeneOrder::kSource;

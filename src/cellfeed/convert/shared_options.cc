@@ -47,7 +47,6 @@ void for_each_field(Options& o, Visit&& visit) {
   visit("obsm", o.obsm);
   visit("obs", o.obs.only);
   visit("exclude_obs", o.obs.excluded);
-  visit("allow_external", o.allow_external);
   visit("genome", o.choice.genome);
   visit("feature_type", o.choice.feature_type);
   visit("modality", o.choice.modality);

@@ -121,7 +121,7 @@ void add_dataset(const hdf5::Dataset& dataset, Hash& hash) {
                      bytes.n_bytes(), kDatasetSamples);
 }
 
-// Links that lead elsewhere are hashed by name: see add_other_files. So is a dataset that is stored
+// Links that lead elsewhere are hashed by name. So is a dataset that is stored
 // elsewhere or has filters that are not undone here.
 void add_object(const hdf5::Object& object, int depth, Hash& hash) {
   if (object.kind() == hdf5::ObjectKind::kDataset) {
@@ -141,21 +141,6 @@ void add_object(const hdf5::Object& object, int depth, Hash& hash) {
   }
 }
 
-// Has the files opened that an object leads to, and those in it.
-void open_other_files(const hdf5::Group& folder, const std::string& name, int depth) {
-  try {
-    const auto object = folder.find(name);
-    if (!object) return;
-    if (object->kind() == hdf5::ObjectKind::kDataset) object->dataset();
-    if (object->kind() != hdf5::ObjectKind::kGroup || depth == kMaxHashedDepth) return;
-    const hdf5::Group group = object->group();
-    for (const std::string& member : group.member_names())
-      open_other_files(group, member, depth + 1);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kNotFound) throw;
-  }
-}
-
 // Of a file as bytes, whatever they mean.
 std::uint64_t sampled_digest(const io::ByteSource& source) {
   const auto size = static_cast<std::uint64_t>(source.size());
@@ -166,23 +151,10 @@ std::uint64_t sampled_digest(const io::ByteSource& source) {
   return hash.digest();
 }
 
-// Each file that the groups lead to, as it is sampled itself; in no order, as their names say
-// nothing.
-void add_other_files(const H5File& file, std::span<const std::string> groups, Hash& hash) {
-  const auto external = std::make_shared<const hdf5::ExternalFiles>(file.allow_external());
-  const auto hdf5 = hdf5::File::open(file.hdf5().bytes().source(), external);
-  for (const std::string& group : groups) open_other_files(hdf5.root(), group, 0);
-  std::vector<std::uint64_t> digests;
-  for (const auto& source : external->opened()) digests.push_back(sampled_digest(*source));
-  std::sort(digests.begin(), digests.end());
-  for (const std::uint64_t digest : digests) hash.add(digest);
-}
-
 std::uint64_t fingerprint_of(const H5File& file, std::span<const std::string> groups) {
   const auto n_bytes = static_cast<std::uint64_t>(file.size());
   Hash hash(&file.row_source());
   hash.add(n_bytes);
-  if (!file.allow_external().empty()) add_other_files(file, groups, hash);
   if (n_bytes <= kWholeFileBytes) {
     hash.add_bytes(0, n_bytes);
     return hash.digest();

@@ -22,15 +22,12 @@ class H5File final : public StoredTree {
  public:
   // Throws kNotFound, kIo (too many open files too) or kCorruptData; says so when the file is
   // empty, truncated, a Git LFS pointer or not HDF5. reads_ahead: rows that are not in memory are
-  // asked for at once. allow_external: a folder whose files this one may lead to; empty: none.
-  explicit H5File(std::string path, bool reads_ahead = true,
-                  const std::string& allow_external = "");
+  // asked for at once.
+  explicit H5File(std::string path, bool reads_ahead = true);
 
   const std::string& path() const override { return path_; }
   std::string_view kind_name() const override { return "HDF5 file"; }
   std::int64_t size() const override { return source_->size(); }
-  std::string allow_external() const override { return allow_external_; }
-  // Of files that it leads to as well.
   void require_unchanged() const override;
   const hdf5::File& hdf5() const { return *hdf5_; }
   std::span<const std::byte> bytes() const { return source_->map(); }
@@ -51,7 +48,6 @@ class H5File final : public StoredTree {
                                           const ArrayUse& use) const override;
   std::optional<StoredField> find_field(const std::string& path) const override;
   std::unique_ptr<StoredArray> open_field(const std::string& path) const override;
-  // Its own path, and those of the files that it has led to so far.
   std::vector<std::string> files_of(std::span<const std::string> arrays) const override;
   // As content_fingerprint.
   std::uint64_t fingerprint(std::span<const std::string> groups,
@@ -59,8 +55,6 @@ class H5File final : public StoredTree {
 
  private:
   std::string path_;
-  std::string allow_external_;
-  std::shared_ptr<const hdf5::ExternalFiles> external_;
   std::shared_ptr<const io::ByteSource> source_;
   std::unique_ptr<io::ByteSource> row_source_;  // null unless it reads ahead
   std::optional<io::ReadAhead> ahead_;

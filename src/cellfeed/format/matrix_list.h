@@ -20,8 +20,7 @@ struct MatrixDescription {
 };
 
 // X, raw/X, layers and obsm, in this order. Empty for files and folders of other formats. modality,
-// allow_external: as in OpenOptions. Throws what opening the file throws.
-std::vector<MatrixDescription> list_matrices(const std::string& path, const std::string& modality,
-                                             const std::string& allow_external = "");
+// Throws what opening the file throws.
+std::vector<MatrixDescription> list_matrices(const std::string& path, const std::string& modality);
 
 }  // namespace cellfeed::format

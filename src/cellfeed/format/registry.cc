@@ -75,8 +75,7 @@ class GivenPath {
   // Opening says what is wrong with a file that is not HDF5: empty, a Git LFS pointer, another
   // format.
   const H5File& hdf5() {
-    if (!hdf5_)
-      hdf5_ = std::make_unique<H5File>(path_, options_.access != "map", options_.allow_external);
+    if (!hdf5_) hdf5_ = std::make_unique<H5File>(path_, options_.access != "map");
     return *hdf5_;
   }
   std::unique_ptr<H5File> take_hdf5() {
@@ -317,13 +316,12 @@ Stores rows_of(Stores matrices, const OpenOptions& options) {
 
 }  // namespace
 
-std::vector<MatrixDescription> list_matrices(const std::string& path, const std::string& modality,
-                                             const std::string& allow_external) {
+std::vector<MatrixDescription> list_matrices(const std::string& path, const std::string& modality) {
   std::unique_ptr<const StoredTree> file;
   if (zarr::is_zarr(path))
     file = zarr::open_tree(path);
   else if (is_hdf5(path))
-    file = std::make_unique<const H5File>(path, false, allow_external);
+    file = std::make_unique<const H5File>(path, false);
   else
     return {};
   return anndata::list_matrices(*anndata::take_anndata(std::move(file), modality));

@@ -290,9 +290,6 @@ struct OpenOptions {
   // "map": through a memory map, as the system likes. For packed shards also "pread" and "uring"
   // (into buffers), and "direct" (past the page cache); other files are then read as with "auto".
   std::string access = "auto";
-  // A folder: HDF5 files may lead to files inside it, by external links and external storage.
-  // Empty: what leads out of a file is refused.
-  std::string allow_external{};
   // Whether what is read of a shard directory is compared with its checksums: "always", for a few
   // hundredths of the time that decoding takes, or "never". Other files have no checksums of ours.
   std::string verify = "always";

@@ -97,8 +97,6 @@ class StoredTree {
   virtual std::string_view kind_name() const = 0;
   // Bytes on disk, as far as they are known without looking for them.
   virtual std::int64_t size() const = 0;
-  // Folder that it may lead out to; empty: none.
-  virtual std::string allow_external() const { return {}; }
   // Throws kCorruptData where it was written to since it was opened, and kIo where bytes of it
   // could not be read, and were zeros instead: so it is asked before something is read, and again
   // before that is used.

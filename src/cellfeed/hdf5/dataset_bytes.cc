@@ -92,8 +92,6 @@ void DatasetBytes::read(const Box& box, std::span<std::byte> out) const {
   if (out.empty()) return;
   if (const auto* compact = std::get_if<CompactLayout>(&dataset_.layout()))
     return read_in_place(compact->elements.view(), box, out);
-  if (const auto* external = std::get_if<ExternalLayout>(&dataset_.layout()))
-    return read_external(*external, box, out);
   if (!index_) return read_contiguous(box, out);
   ChunksOfBox chunks(index_->grid(), box);
   for (auto numbers = chunks.next(kChunksATrip); !numbers.empty();
@@ -176,26 +174,6 @@ void DatasetBytes::for_each_piece(const Box& box, std::span<std::byte> out,
       at[d] = box.begin[d];
     }
   }
-}
-
-// Parts are few, as a rule one.
-void DatasetBytes::read_external(const ExternalLayout& layout, const Box& box,
-                                 std::span<std::byte> out) const {
-  for_each_piece(box, out, [&](std::uint64_t at, std::span<std::byte> piece) {
-    std::uint64_t begin = 0;  // of the part, in the dataset's bytes
-    for (const ExternalPart& part : layout.parts) {
-      if (piece.empty()) return;
-      if (at < begin + part.n_bytes) {
-        const std::uint64_t within = at - begin;
-        const auto n =
-            static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), part.n_bytes - within));
-        part.source->read(part.offset + static_cast<std::int64_t>(within), piece.first(n));
-        piece = piece.subspan(n);
-        at += n;
-      }
-      begin += part.n_bytes;
-    }
-  });
 }
 
 void DatasetBytes::read_chunks(std::span<const std::uint64_t> numbers, const Box& box,

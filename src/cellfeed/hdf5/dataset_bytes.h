@@ -47,7 +47,6 @@ class DatasetBytes {
   void read_in_place(std::span<const std::byte> elements, const Box& box,
                      std::span<std::byte> out) const;
   void read_contiguous(const Box& box, std::span<std::byte> out) const;
-  void read_external(const ExternalLayout& layout, const Box& box, std::span<std::byte> out) const;
   // Calls visit(offset in the dataset's bytes, part of out) for the pieces of a box whose bytes
   // stand one after another.
   template <typename Visit>

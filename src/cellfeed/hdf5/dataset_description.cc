@@ -4,7 +4,7 @@
 #include <array>
 
 #include "cellfeed/base/checked_size.h"
-#include "cellfeed/hdf5/external_storage.h"
+#include "cellfeed/hdf5/elsewhere.h"
 #include "cellfeed/hdf5/fill_value_message.h"
 #include "cellfeed/hdf5/global_heap.h"
 
@@ -67,8 +67,7 @@ const HeaderMessage& require(const FileBytes& file, const ObjectHeader& header, 
 bool is_dataset(const ObjectHeader& header) { return header.find(MessageType::kLayout) != nullptr; }
 
 DatasetDescription read_dataset_description(const FileBytes& file, const ObjectHeader& header,
-                                            const SharedMessages& shared, const std::string& name,
-                                            const ExternalFiles* external) {
+                                            const SharedMessages& shared, const std::string& name) {
   const Cursor layout = shared.resolve(*header.find(MessageType::kLayout));
   DatasetDescription dataset;
   dataset.layout = read_layout_message(layout);
@@ -86,8 +85,8 @@ DatasetDescription read_dataset_description(const FileBytes& file, const ObjectH
     dataset.fill_value = read_old_fill_value_message(shared.resolve(*old_fill));
   check_fit(layout, dataset);
   if (const auto* elsewhere = header.find(MessageType::kExternalFiles))
-    dataset.layout = read_external_storage(shared.resolve(*elsewhere), external, name,
-                                           dataset.space.n_elements * dataset.type.size);
+    throw_elsewhere(file.path(), name, "is stored in",
+                    read_external_name(shared.resolve(*elsewhere)));
   return dataset;
 }
 

@@ -7,7 +7,6 @@
 
 #include "cellfeed/hdf5/dataspace_message.h"
 #include "cellfeed/hdf5/datatype_message.h"
-#include "cellfeed/hdf5/external_files.h"
 #include "cellfeed/hdf5/filter_pipeline_message.h"
 #include "cellfeed/hdf5/layout_message.h"
 #include "cellfeed/hdf5/object_header.h"
@@ -26,10 +25,8 @@ struct DatasetDescription {
 bool is_dataset(const ObjectHeader& header);
 // name: the dataset's path, for errors. Throws kCorruptData, also where shape, datatype and layout
 // do not fit together, and kUnsupported naming the file where the elements lie in another one
-// (virtual dataset; external storage that external does not allow, or all of it where that is
-// null). REQUIRES: is_dataset(header).
+// (virtual dataset, external storage). REQUIRES: is_dataset(header).
 DatasetDescription read_dataset_description(const FileBytes& file, const ObjectHeader& header,
-                                            const SharedMessages& shared, const std::string& name,
-                                            const ExternalFiles* external);
+                                            const SharedMessages& shared, const std::string& name);
 
 }  // namespace cellfeed::hdf5

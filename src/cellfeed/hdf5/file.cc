@@ -63,9 +63,8 @@ Group Object::group() const {
 
 Dataset Object::dataset() const {
   if (kind() != ObjectKind::kDataset) throw_other_kind("dataset");
-  return Dataset(*this,
-                 std::make_shared<const DatasetDescription>(read_dataset_description(
-                     file_->bytes(), node_->header(), file_->shared(), path_, file_->external())));
+  return Dataset(*this, std::make_shared<const DatasetDescription>(read_dataset_description(
+                            file_->bytes(), node_->header(), file_->shared(), path_)));
 }
 
 const std::vector<Link>& Group::members() const { return node_->links(file_->bytes()); }
@@ -90,9 +89,8 @@ const Layout& Dataset::layout() const { return description_->layout; }
 const std::vector<FilterDescription>& Dataset::filters() const { return description_->filters; }
 Bytes Dataset::fill_value() const { return description_->fill_value; }
 
-File File::open(std::shared_ptr<const io::ByteSource> source,
-                std::shared_ptr<const ExternalFiles> external) {
-  return File(std::make_shared<const FileState>(std::move(source), std::move(external)));
+File File::open(std::shared_ptr<const io::ByteSource> source) {
+  return File(std::make_shared<const FileState>(std::move(source)));
 }
 
 const FileBytes& File::bytes() const { return state_->bytes(); }

@@ -12,7 +12,6 @@
 
 #include "cellfeed/hdf5/attribute_message.h"
 #include "cellfeed/hdf5/dataset_description.h"
-#include "cellfeed/hdf5/external_files.h"
 #include "cellfeed/hdf5/file_bytes.h"
 #include "cellfeed/hdf5/link_message.h"
 #include "cellfeed/io/byte_source.h"
@@ -105,10 +104,7 @@ class File {
  public:
   // Reads the superblock and the root's header. Throws kCorruptData (empty, no HDF5 file,
   // truncated) or kUnsupported.
-  // external: files that links and datasets may lead to; null: none, and what leads out of this one
-  // is refused.
-  static File open(std::shared_ptr<const io::ByteSource> source,
-                   std::shared_ptr<const ExternalFiles> external = nullptr);
+  static File open(std::shared_ptr<const io::ByteSource> source);
 
   const std::string& path() const { return bytes().path(); }
   const FileBytes& bytes() const;

@@ -38,26 +38,11 @@ const std::vector<Attribute>& ObjectNode::attributes(const FileBytes& file,
                    [&] { return read_object_attributes(file, header_, shared); });
 }
 
-FileState::FileState(std::shared_ptr<const io::ByteSource> source,
-                     std::shared_ptr<const ExternalFiles> external)
-    : bytes_(std::move(source)),
-      external_(std::move(external)),
-      superblock_((bytes_.fetch_ends(), read_superblock(bytes_))) {
+FileState::FileState(std::shared_ptr<const io::ByteSource> source)
+    : bytes_(std::move(source)), superblock_((bytes_.fetch_ends(), read_superblock(bytes_))) {
   const AddressRange headers[] = {{superblock_.root_header, 512}, {superblock_.extension, 512}};
   bytes_.fetch(headers);
   shared_ = std::make_unique<const SharedMessages>(bytes_, superblock_.extension);
-}
-
-std::shared_ptr<const FileState> FileState::follow(const std::string& named,
-                                                   const std::string& what) const {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (const auto known = followed_.find(named); known != followed_.end()) return known->second;
-  }
-  auto file =
-      std::make_shared<const FileState>(external_->open(bytes_.path(), named, what), external_);
-  const std::scoped_lock lock(mutex_);
-  return followed_.try_emplace(named, std::move(file)).first->second;
 }
 
 std::vector<std::shared_ptr<const ObjectNode>> FileState::nodes(

@@ -2,7 +2,6 @@
 // and path_walk.cc. Thread-safe.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,7 +10,6 @@
 
 #include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/hdf5/attribute_message.h"
-#include "cellfeed/hdf5/external_files.h"
 #include "cellfeed/hdf5/file_bytes.h"
 #include "cellfeed/hdf5/link_message.h"
 #include "cellfeed/hdf5/object_header.h"
@@ -41,16 +39,10 @@ class ObjectNode {
 
 class FileState {
  public:
-  // external: files that links and datasets may lead to; null: none.
-  FileState(std::shared_ptr<const io::ByteSource> source,
-            std::shared_ptr<const ExternalFiles> external);
+  explicit FileState(std::shared_ptr<const io::ByteSource> source);
 
   const FileBytes& bytes() const { return bytes_; }
   const SharedMessages& shared() const { return *shared_; }
-  const ExternalFiles* external() const { return external_.get(); }
-  // The file that a link names. Throws what ExternalFiles::open and opening it throw. REQUIRES:
-  // external().
-  std::shared_ptr<const FileState> follow(const std::string& named, const std::string& what) const;
   Address root() const { return superblock_.root_header; }
   // The headers at these addresses, in their order; those that are not kept are read together.
   std::vector<std::shared_ptr<const ObjectNode>> nodes(std::span<const Address> addresses) const;
@@ -59,13 +51,11 @@ class FileState {
   using Nodes = std::unordered_map<Address, std::shared_ptr<const ObjectNode>>;
 
   FileBytes bytes_;
-  std::shared_ptr<const ExternalFiles> external_;
   Superblock superblock_;
   std::unique_ptr<const SharedMessages> shared_;
 
   mutable ForkSafeMutex mutex_;  // guards what follows
   mutable Nodes kept_;
-  mutable std::map<std::string, std::shared_ptr<const FileState>> followed_;  // by name
 };
 
 }  // namespace cellfeed::hdf5

@@ -69,20 +69,7 @@ struct ChunkedLayout {
 // Elements lie in other files' datasets.
 struct VirtualLayout {};
 
-// One after another in files beside this one (external storage). Every part is inside its file, and
-// together they hold all elements.
-struct ExternalPart {
-  std::shared_ptr<const io::ByteSource> source;
-  std::int64_t offset = 0;
-  std::uint64_t n_bytes = 0;
-};
-struct ExternalLayout {
-  std::vector<ExternalPart> parts;
-};
-
-// read_layout_message gives any but ExternalLayout, which another message tells of.
-using Layout =
-    std::variant<CompactLayout, ContiguousLayout, ChunkedLayout, VirtualLayout, ExternalLayout>;
+using Layout = std::variant<CompactLayout, ContiguousLayout, ChunkedLayout, VirtualLayout>;
 
 // Of versions 1 to 5. message: its bytes. Throws kCorruptData or kUnsupported.
 Layout read_layout_message(Cursor message);

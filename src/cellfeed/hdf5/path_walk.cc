@@ -6,13 +6,13 @@
 #include <array>
 #include <map>
 
-#include "cellfeed/hdf5/external_storage.h"
+#include "cellfeed/hdf5/elsewhere.h"
 #include "cellfeed/hdf5/group_links.h"
 
 namespace cellfeed::hdf5 {
 namespace {
 
-constexpr int kMaxLinks = 16;  // soft and external, on one path, as libhdf5 has it
+constexpr int kMaxLinks = 16;  // soft ones, on one path, as libhdf5 has it
 
 }  // namespace
 
@@ -110,12 +110,6 @@ void PathWalk::follow(Walker& walker, const Link& link) const {
       add_steps(walker, link.target);
       return;
     case LinkKind::kExternal:
-      if (walker.file->external() == nullptr) refuse_link(walker, link);
-      count_link(walker);
-      walker.file = walker.file->follow(link.file, fmt::format("'{}' is a link to", walker.path));
-      walker.next = walker.file->root();
-      add_steps(walker, link.target);
-      return;
     case LinkKind::kUserDefined:
       refuse_link(walker, link);
   }

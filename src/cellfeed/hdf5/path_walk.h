@@ -28,7 +28,7 @@ class PathWalk {
     std::shared_ptr<const ObjectNode> at;   // null: the path leads nowhere
     std::deque<std::string> steps;          // still to go
     std::string path;                       // as it was asked for
-    int n_links = 0;                        // soft and external ones
+    int n_links = 0;                        // soft ones
     Address next = kUndefinedAddress;       // to be read; defined within a round only
   };
 

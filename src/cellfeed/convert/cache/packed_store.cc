@@ -214,10 +214,6 @@ std::map<std::string, FileVersion> versions_of(const std::vector<std::string>& p
 std::shared_ptr<const collection::Collection> open_packed(
     const std::vector<std::string>& paths, const collection::CollectionOptions& options,
     const std::string& dir, const PackedLogOptions& log) {
-  if (!options.open.allow_external.empty())
-    throw_invalid(
-        "files behind external links are not watched, so that rows kept of them could be old: "
-        "leave out allow_external or the packed cache");
   const std::vector<std::string> files = collection::expand_paths(paths);
   const bool is_local = std::ranges::all_of(files, io::is_local);
   const std::map<std::string, FileVersion> versions =

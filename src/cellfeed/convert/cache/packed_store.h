@@ -82,7 +82,7 @@ bool is_worth_packing(const format::RowStore& store);
 
 // A collection of which such stores keep their rows in `dir` (as RowCacheOptions::dir).
 // Throws what opening a collection and making folders throws; kCorruptData where a file changes
-// meanwhile; kInvalidArgument with allow_external, because files behind links are not watched.
+// meanwhile.
 std::shared_ptr<const collection::Collection> open_packed(
     const std::vector<std::string>& paths, const collection::CollectionOptions& options,
     const std::string& dir, const PackedLogOptions& log = {});

@@ -186,7 +186,6 @@ class RowWriter {
     options_.inputs = {store.info().path};
     options_.layer = choice.layer;
     options_.choice = choice.choice;
-    options_.allow_external = choice.allow_external;
     options_.output_dir = place.rows();
     options_.shard_size =
         std::max(cache.min_shard_cells, (n_rows + kCachedShards - 1) / kCachedShards);

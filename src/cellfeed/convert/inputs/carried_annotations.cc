@@ -68,7 +68,7 @@ CarriedAnnotations::CarriedAnnotations(const AnnotationOptions& options, const S
     return;
   }
   if (!tree_) {
-    auto file = std::make_unique<format::H5File>(path, false, options.allow_external);
+    auto file = std::make_unique<format::H5File>(path, false);
     from_ = &file->hdf5();
     tree_ = std::move(file);
   }
@@ -89,7 +89,6 @@ bool CarriedAnnotations::has_genes_of_input(const AnnotationOptions& options,
   whole.layer = sources.store(0).info().layer;
   whole.choice.modality = format::modality_at(tree_->root());
   whole.make_unique = true;
-  whole.allow_external = options.allow_external;
   return Sources::open(whole).genes().names == sources.genes().names;
 }
 

@@ -17,7 +17,6 @@ namespace cellfeed::convert {
 
 struct AnnotationOptions {
   std::vector<std::string> inputs;  // as ConvertOptions's
-  std::string allow_external{};
   // Genes of shards in mean order are written in the order of their source.
   bool restores_gene_order = false;
   // The sources are not the input as it is opened by itself: genes may have been chosen.

@@ -95,7 +95,6 @@ FilteredRows filter_rows(const SourceOptions& options, const std::string& filter
   if (filter.empty()) return {};
   collection::CollectionOptions obs_alone;
   obs_alone.open.layer = format::kNoLayer;
-  obs_alone.open.allow_external = options.allow_external;
   obs_alone.open.choice.modality = options.choice.modality;
   const auto cells = Collection::open(options.paths, obs_alone);
   const collection::Filter where(cells, filter);

@@ -15,15 +15,13 @@
 namespace cellfeed::convert {
 namespace {
 
-std::vector<std::string> matrices_at(const std::string& path, const std::string& modality,
-                                     const std::string& allow_external) {
+std::vector<std::string> matrices_at(const std::string& path, const std::string& modality) {
   std::vector<std::string> names;
   if (format::shard::is_shard_dir(path)) {
     for (const auto& matrix : format::shard::read_manifest(path).matrices)
       names.push_back(matrix.name);
   } else {
-    for (const auto& matrix : format::list_matrices(path, modality, allow_external))
-      names.push_back(matrix.name);
+    for (const auto& matrix : format::list_matrices(path, modality)) names.push_back(matrix.name);
   }
   return names;
 }
@@ -31,15 +29,15 @@ std::vector<std::string> matrices_at(const std::string& path, const std::string&
 }  // namespace
 
 std::string left_out_matrices(const std::vector<std::string>& inputs, const std::string& kept,
-                              const std::string& modality, const std::string& allow_external) {
+                              const std::string& modality) {
   const std::vector<std::string> paths = collection::expand_paths(inputs);
   std::vector<std::vector<std::string>> found(paths.size());
-  format::wait_side_by_side(
-      std::ssize(paths), std::ranges::all_of(paths, io::is_local), [&](std::int64_t i) {
-        auto& names = found[static_cast<std::size_t>(i)];
-        names = matrices_at(paths[static_cast<std::size_t>(i)], modality, allow_external);
-        std::erase(names, kept);
-      });
+  format::wait_side_by_side(std::ssize(paths), std::ranges::all_of(paths, io::is_local),
+                            [&](std::int64_t i) {
+                              auto& names = found[static_cast<std::size_t>(i)];
+                              names = matrices_at(paths[static_cast<std::size_t>(i)], modality);
+                              std::erase(names, kept);
+                            });
   const auto first = std::ranges::find_if(
       found, [](const std::vector<std::string>& names) { return !names.empty(); });
   if (first == found.end()) return {};

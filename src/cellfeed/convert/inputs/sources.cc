@@ -76,7 +76,6 @@ Sources Sources::open(const SourceOptions& options) {
   Sources sources;
   format::OpenOptions open;
   open.layer = options.layer;
-  open.allow_external = options.allow_external;
   open.choice = options.choice;
   open.reads_in_order = true;
   open.cache_bytes = cache_bytes_of(options, std::ssize(paths)) / std::ssize(paths);

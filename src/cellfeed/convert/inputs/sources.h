@@ -51,7 +51,6 @@ struct SourceOptions {
   bool make_unique = false;  // number repeated gene names instead of refusing them
   std::shared_ptr<const collection::GeneTable> behind{};  // see CollectionOptions
   bool allows_mixed_processing = false;  // as Collection::with_mixed_processing gives it
-  std::string allow_external{};          // see OpenOptions
   std::int64_t cache_bytes = 64 << 20;   // inflated chunks kept, all inputs together
   // Cells of the inputs that count, ascending; null: all. Inputs without any are left out.
   std::shared_ptr<const std::vector<std::int64_t>> rows{};

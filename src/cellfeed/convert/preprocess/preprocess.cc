@@ -10,7 +10,6 @@ void write_h5ad(const ConvertOptions& convert, format::h5ad::Compression compres
                 PreprocessResult& result) {
   ExportOptions file;
   file.inputs = convert.inputs;
-  file.allow_external = convert.allow_external;
   file.output = convert.output_dir;
   file.keep_stored_gene_order = true;
   file.gives_all = false;

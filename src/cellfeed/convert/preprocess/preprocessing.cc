@@ -46,8 +46,7 @@ const PreprocessOptions& checked_preprocessing(const PreprocessOptions& options)
 
 // What the inputs hold and the result will not; empty: nothing.
 std::string left_out(const ConvertOptions& convert, const std::string& kept) {
-  if (!convert.cells)
-    return left_out_matrices(convert.inputs, kept, convert.choice.modality, convert.allow_external);
+  if (!convert.cells) return left_out_matrices(convert.inputs, kept, convert.choice.modality);
   std::vector<std::string> names;
   for (std::size_t m = 1; m < convert.cells.cells->n_matrices(); ++m)
     names.push_back(convert.cells.cells->matrix_name(m));

@@ -54,7 +54,6 @@ class CscStore final : public EntryStore {
   std::string storage() const override { return "by columns (CSC)"; }
   OpenOptions choice() const override {
     OpenOptions options = EntryStore::choice();
-    options.allow_external = file_->allow_external();
     options.choice.modality = modality_at(file_->root());
     return options;
   }

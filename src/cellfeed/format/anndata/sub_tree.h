@@ -34,7 +34,6 @@ class SubTree final : public StoredTree {
   std::string root() const override { return root_; }
   std::string_view kind_name() const override { return file_.kind_name(); }
   std::int64_t size() const override { return file_.size(); }
-  std::string allow_external() const override { return file_.allow_external(); }
   void require_unchanged() const override { file_.require_unchanged(); }
   std::shared_ptr<const io::SeenFiles> seen_files() const override { return file_.seen_files(); }
   void release_pages() const override { file_.release_pages(); }

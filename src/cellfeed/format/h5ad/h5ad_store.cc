@@ -7,8 +7,7 @@
 namespace cellfeed::format::h5ad {
 
 std::unique_ptr<RowStore> open_h5ad(const std::string& path, const OpenOptions& options) {
-  return open_h5ad(std::make_unique<H5File>(path, options.access != "map", options.allow_external),
-                   options);
+  return open_h5ad(std::make_unique<H5File>(path, options.access != "map"), options);
 }
 
 std::unique_ptr<RowStore> open_h5ad(std::unique_ptr<H5File> file, const OpenOptions& options) {
