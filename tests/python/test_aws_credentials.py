@@ -347,9 +347,52 @@ def test_a_login_of_before_sessions(servers):
     assert key_of_request(servers) == key_of_botocore() == ("KEYlogin", "toklogin")
 
 
+def test_keys_of_a_source_count_before_its_role(servers):
+    config = servers.home / ".aws/config"
+    add(config, "default", role_arn="arn:aws:iam::1:role/first", source_profile="second")
+    add(
+        config,
+        "profile second",
+        role_arn="arn:aws:iam::1:role/other",
+        source_profile="third",
+        **static("plain"),
+    )
+    assert key_of_request(servers) == key_of_botocore() == ("KEYfirst", "tokfirst")
+    assert servers.signed[0]  # by the keys of the second
+
+
+def test_the_session_of_a_web_identity_is_named_by_its_profile(servers):
+    (servers.home / "web").write_text("a.b.c")
+    add(
+        servers.home / ".aws/config", "default", role_arn="r/web", role_session_name="mine",
+        web_identity_token_file=str(servers.home / "web"),
+    )  # fmt: skip
+    assert key_of_request(servers)[0] == "KEYweb"
+    (asked,) = [form for _, path, _, form in servers.asked if form.get("Action")]
+    assert asked["RoleSessionName"] == "mine"
+
+
+def test_a_machine_without_a_role_is_asked_once(servers):
+    for _ in range(3):
+        with pytest.raises(OSError, match="no credentials were found"):
+            cf.open("s3://atlas/a.h5ad")
+    assert len([path for _, path, _, _ in servers.asked if path == "/latest/api/token"]) == 1
+
+
+def test_servers_beside_a_machine_are_asked_past_proxies(servers):
+    by_container(servers)
+    servers.set("http_proxy", "http://127.0.0.1:9")
+    servers.set("no_proxy", "")
+    with pytest.raises(OSError, match=r"127\.0\.0\.1"):  # the bucket is asked through it
+        cf.open("s3://atlas/a.h5ad")
+    assert [path for _, path, _, _ in servers.asked] == ["/container"]
+
+
 @pytest.mark.parametrize(
     "settings, error, message",
     [
+        ({"role_arn": "r/x"}, InvalidArgumentError, "needs one of source_profile and credential_"),
+        ({"aws_access_key_id": "half"}, InvalidArgumentError, "'default' has an access key with"),
         ({"role_arn": "r/x", "source_profile": "gone"}, InvalidArgumentError,
          "no profile 'gone' in"),
         ({"role_arn": "r/x", "source_profile": "bare"}, InvalidArgumentError,
@@ -397,7 +440,15 @@ def test_a_profile_that_is_not_there(servers):
 
 
 def test_secrets_are_not_sent_in_the_clear(servers):
-    servers.set("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://elsewhere.example/x")
     servers.set("AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret")
-    with pytest.raises(InvalidArgumentError, match="FULL_URI must begin with https://"):
+    for url in ("http://elsewhere.example/x", "http://localhost:x@elsewhere.example/x"):
+        servers.set("AWS_CONTAINER_CREDENTIALS_FULL_URI", url)
+        with pytest.raises(InvalidArgumentError, match="FULL_URI must begin with https://"):
+            cf.open("s3://atlas/a.h5ad")
+    servers.set("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{servers.url}/container")
+    servers.set("AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret\r\nX-Other: 1")
+    with pytest.raises(InvalidArgumentError, match="holds a line end or another control"):
+        cf.open("s3://atlas/a.h5ad")
+    servers.set("AWS_ACCESS_KEY_ID", "half")
+    with pytest.raises(InvalidArgumentError, match=r"the environment .* has an access key without"):
         cf.open("s3://atlas/a.h5ad")

@@ -197,7 +197,9 @@ def test_files_of_others_with_names_of_a_series_stay(tmp_path):
     (tmp_path / "out").mkdir()
     for name in ("scaler.json", "time.mmap"):
         (tmp_path / "out" / name).write_text("mine")
-    with pytest.raises(errors.AlreadyExistsError, match="no build that it would be of; choose an"):
+    with pytest.raises(
+        errors.AlreadyExistsError, match="which no build there has begun; choose an"
+    ):
         build_series(tmp_path / "a.parquet", tmp_path / "out", time="t")
     assert {file.read_text() for file in (tmp_path / "out").glob("[!.]*")} == {"mine"}
 

@@ -66,7 +66,9 @@ AccessToken ask_for_token(const HttpRequest& request, const std::string& path) {
 
 AccessToken ask_machine_for_token(const HttpRequest& request, const std::string& path,
                                   std::string_view other_ways) {
-  const HttpAnswer answer = ask(request, kMachineTimeouts);
+  HttpRequest direct = request;
+  direct.is_direct = true;
+  const HttpAnswer answer = ask(std::move(direct), kMachineTimeouts);
   if (answer.status != 200)
     throw_error(ErrorKind::kIo, path, "no credentials were found: {}", other_ways);
   return token_of_answer(answer, path);

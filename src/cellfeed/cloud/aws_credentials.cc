@@ -3,17 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <ctime>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/base/trimmed.h"
 #include "cellfeed/cloud/access_token.h"
+#include "cellfeed/cloud/aws_machine.h"
 #include "cellfeed/cloud/aws_profiles.h"
 #include "cellfeed/cloud/digest.h"
 #include "cellfeed/cloud/http_ask.h"
@@ -31,54 +28,13 @@ namespace {
 using Keys = std::optional<AwsCredentials>;
 
 constexpr std::int64_t kMaxFileBytes = 1 << 20;
-// Of credentials whose end is not known.
-constexpr std::chrono::minutes kUsualAge{15};
-
-Clock::time_point end_at(std::int64_t unix_seconds) {
-  return Clock::now() + std::chrono::seconds(unix_seconds - std::time(nullptr));
-}
-
-// "2026-11-28T09:30:00Z" (ISO 8601).
-Clock::time_point end_of(const std::string& text) {
-  std::tm time{};
-  if (std::sscanf(text.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d", &time.tm_year, &time.tm_mon,
-                  &time.tm_mday, &time.tm_hour, &time.tm_min, &time.tm_sec) != 6)
-    return Clock::now() + kUsualAge;
-  time.tm_year -= 1900;
-  time.tm_mon -= 1;
-  return end_at(::timegm(&time));
-}
-
-AccessToken token_of(const AwsCredentials& keys, Clock::time_point end) {
-  const nlohmann::json texts{keys.access_key, keys.secret_key, keys.session_token};
-  return {texts.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), end};
-}
-
-AwsCredentials kept_keys(const std::string& name, bool fresh,
-                         const std::function<AccessToken()>& ask_for_one) {
-  const auto texts = nlohmann::json::parse(kept_token(name, fresh, ask_for_one));
-  return {.access_key = texts[0], .secret_key = texts[1], .session_token = texts[2]};
-}
-
-// The answer of a container's or a machine's server.
-AccessToken token_of_json(const HttpAnswer& answer, const std::string& path,
-                          std::string_view server) {
-  const auto body = nlohmann::json::parse(answer.body, nullptr, false);
-  const AwsCredentials keys{.access_key = text_member(body, "AccessKeyId"),
-                            .secret_key = text_member(body, "SecretAccessKey"),
-                            .session_token = text_member(body, "Token")};
-  if (answer.status != 200 || keys.access_key.empty())
-    throw_error(ErrorKind::kIo, path, "{} gave no credentials: {}", server,
-                answer.status == 200 ? "its answer has no AccessKeyId" : describe_refusal(answer));
-  return token_of(keys, end_of(text_member(body, "Expiration")));
-}
 
 class Search {
  public:
   Search(const AwsAccount& account, bool fresh) : account_(account), is_fresh_(fresh) {
     for (const std::string_view name :
-         {std::string_view(account.profile), environment("AWS_PROFILE"),
-          environment("AWS_DEFAULT_PROFILE")})
+         {std::string_view(account.profile), environment("AWS_DEFAULT_PROFILE"),
+          environment("AWS_PROFILE")})
       if (profile_.empty()) profile_ = name;
     is_named_ = !profile_.empty();
     if (!is_named_) profile_ = "default";
@@ -100,30 +56,36 @@ class Search {
   Keys find() const {
     // A profile that the call names counts before the environment.
     const bool uses_environment = account_.profile.empty();
-    if (const Keys keys = of_environment(); keys && uses_environment) return keys;
+    if (const Keys keys = uses_environment ? of_environment() : std::nullopt) return keys;
     const AwsSettings own = profile();
     const bool has_role = own.contains("role_arn") && !own.contains("web_identity_token_file");
     const auto file = environment("AWS_WEB_IDENTITY_TOKEN_FILE");
     if (uses_environment && !has_role && !file.empty() && !environment("AWS_ROLE_ARN").empty())
-      return assume_by_web(std::string(environment("AWS_ROLE_ARN")), std::string(file));
+      return assume_by_web(std::string(environment("AWS_ROLE_ARN")), std::string(file), {});
     if (const Keys keys = of_profile(profile_, own, {})) return keys;
-    if (const Keys keys = of_container()) return keys;
-    return of_machine();
+    if (const Keys keys = aws_container_credentials(account_.path, is_fresh_)) return keys;
+    return aws_machine_credentials(account_.path, is_fresh_);
   }
 
-  static Keys of_environment() {
+  Keys of_environment() const {
     AwsCredentials keys{.access_key = std::string(environment("AWS_ACCESS_KEY_ID")),
                         .secret_key = std::string(environment("AWS_SECRET_ACCESS_KEY")),
                         .session_token = std::string(environment("AWS_SESSION_TOKEN"))};
-    if (keys.access_key.empty() || keys.secret_key.empty()) return std::nullopt;
-    return keys;
+    return whole(keys, "the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)");
   }
 
-  static Keys static_keys(const AwsSettings& settings) {
+  Keys static_keys(const AwsSettings& settings, const std::string& name) const {
     AwsCredentials keys{.access_key = std::string(setting(settings, "aws_access_key_id")),
                         .secret_key = std::string(setting(settings, "aws_secret_access_key")),
                         .session_token = std::string(setting(settings, "aws_session_token"))};
-    if (keys.access_key.empty() || keys.secret_key.empty()) return std::nullopt;
+    return whole(keys, "profile '" + name + "'");
+  }
+
+  Keys whole(const AwsCredentials& keys, const std::string& where) const {
+    if (keys.access_key.empty() != keys.secret_key.empty())
+      throw_error(ErrorKind::kInvalidArgument, account_.path,
+                  "{} has an access key without its secret key, or the other way round", where);
+    if (keys.access_key.empty()) return std::nullopt;
     return keys;
   }
 
@@ -139,24 +101,32 @@ class Search {
                   "export-credentials --profile {} --format env` and set what it prints",
                   name, name);
     if (!role.empty() && settings.contains("web_identity_token_file"))
-      return assume_by_web(role, std::string(setting(settings, "web_identity_token_file")));
+      return assume_by_web(role, std::string(setting(settings, "web_identity_token_file")),
+                           settings);
+    if (!role.empty() && source.empty() == place.empty())
+      throw_error(ErrorKind::kInvalidArgument, account_.path,
+                  "profile '{}' has a role_arn, and needs one of source_profile and "
+                  "credential_source beside it",
+                  name);
     if (!role.empty() && !source.empty()) {
       before.push_back(name);
       const auto other = profiles_.find(source);
       if (!other) throw_no_profile(source);
       const bool is_circle = std::ranges::find(before, source) != before.end();
-      const Keys keys = is_circle ? static_keys(*other) : of_profile(source, *other, before);
+      Keys keys = static_keys(*other, source);
+      if (!keys && !is_circle) keys = of_profile(source, *other, before);
       return assume_role(of_source(keys, name), role, settings);
     }
     if (!role.empty() && !place.empty()) {
-      const Keys keys = place == "Environment"           ? of_environment()
-                        : place == "EcsContainer"        ? of_container()
-                        : place == "Ec2InstanceMetadata" ? of_machine()
-                                                         : std::nullopt;
+      const Keys keys =
+          place == "Environment"           ? of_environment()
+          : place == "EcsContainer"        ? aws_container_credentials(account_.path, is_fresh_)
+          : place == "Ec2InstanceMetadata" ? aws_machine_credentials(account_.path, is_fresh_)
+                                           : std::nullopt;
       return assume_role(of_source(keys, name), role, settings);
     }
     if (settings.contains("sso_account_id")) return of_login(name, settings);
-    if (const Keys keys = static_keys(settings)) return keys;
+    if (const Keys keys = static_keys(settings, name)) return keys;
     if (settings.contains("credential_process"))
       throw_error(ErrorKind::kUnsupported, account_.path,
                   "profile '{}' names a program that prints credentials (credential_process), "
@@ -176,7 +146,8 @@ class Search {
   }
 
   std::string token_server() const {
-    const auto given = environment("AWS_ENDPOINT_URL_STS");
+    const auto given =
+        first_of({environment("AWS_ENDPOINT_URL_STS"), environment("AWS_ENDPOINT_URL")});
     if (!given.empty()) return parse_endpoint(account_.path, "AWS_ENDPOINT_URL_STS", given) + "/";
     return fmt::format("https://sts.{}.{}/", account_.region, amazon_domain(account_.region));
   }
@@ -201,35 +172,41 @@ class Search {
                              const AwsSettings& settings) const {
     const std::string server = token_server();
     const std::string external(setting(settings, "external_id"));
+    const std::string session = session_name(setting(settings, "role_session_name"));
+    const std::string seconds(setting(settings, "duration_seconds"));
     const auto ask_for_one = [&] {
-      HttpRequest request = token_form(
-          server, {{"Action", "AssumeRole"},
-                   {"Version", "2011-06-15"},
-                   {"RoleArn", role},
-                   {"RoleSessionName", session_name(setting(settings, "role_session_name"))}});
+      HttpRequest request = token_form(server, {{"Action", "AssumeRole"},
+                                                {"Version", "2011-06-15"},
+                                                {"RoleArn", role},
+                                                {"RoleSessionName", session}});
       if (!external.empty()) request.body += "&ExternalId=" + percent_encoded(external);
+      if (!seconds.empty()) request.body += "&DurationSeconds=" + percent_encoded(seconds);
       AwsCredentials signing = by;
       signing.region = account_.region;
       signing.service = "sts";
       request.signer = make_aws_signer(std::move(signing));
       return ask_for_role(request, role);
     };
-    return kept_keys(fmt::format("aws role {} {} {} {}", server, role, external, by.access_key),
+    return kept_keys(fmt::format("aws role {} {} {} {} {} {}", server, role, external, session,
+                                 seconds, by.access_key),
                      is_fresh_, ask_for_one);
   }
 
-  AwsCredentials assume_by_web(const std::string& role, const std::string& file) const {
+  AwsCredentials assume_by_web(const std::string& role, const std::string& file,
+                               const AwsSettings& settings) const {
     const std::string server = token_server();
+    const std::string session = session_name(setting(settings, "role_session_name"));
     const auto ask_for_one = [&] {
       return ask_for_role(
           token_form(server, {{"Action", "AssumeRoleWithWebIdentity"},
                               {"Version", "2011-06-15"},
                               {"RoleArn", role},
-                              {"RoleSessionName", session_name({})},
+                              {"RoleSessionName", session},
                               {"WebIdentityToken", io::read_small_file(file, kMaxFileBytes)}}),
           role);
     };
-    return kept_keys(fmt::format("aws web {} {} {}", server, role, file), is_fresh_, ask_for_one);
+    return kept_keys(fmt::format("aws web {} {} {} {}", server, role, file, session), is_fresh_,
+                     ask_for_one);
   }
 
   // Of a person who ran `aws sso login`.
@@ -270,7 +247,8 @@ class Search {
       HttpRequest request;
       request.url = fmt::format("{}/federation/credentials?account_id={}&role_name={}", server,
                                 percent_encoded(account), percent_encoded(role));
-      request.private_headers.push_back("x-amz-sso_bearer_token: " + token);
+      request.private_headers.push_back("x-amz-sso_bearer_token: " +
+                                        checked_header(token, account_.path));
       const HttpAnswer answer = ask_until_answered(request);
       if (answer.status == 401) throw_over("has ended");
       const auto body = nlohmann::json::parse(answer.body, nullptr, false);
@@ -287,79 +265,11 @@ class Search {
       const auto end = given_keys.find("expiration");  // in milliseconds
       return token_of(keys, end != given_keys.end() && end->is_number_integer()
                                 ? end_at(end->get<std::int64_t>() / 1000)
-                                : Clock::now() + kUsualAge);
+                                : Clock::now() + kUsualAwsAge);
     };
     return kept_keys(
         fmt::format("aws login {} {} {} {} {}", server, start, session_name, account, role),
         is_fresh_, ask_for_one);
-  }
-
-  static bool is_beside(std::string_view url) {
-    constexpr std::string_view kHosts[] = {"127.0.0.1",     "localhost",      "[::1]",
-                                           "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
-    return std::ranges::any_of(kHosts, [&](std::string_view host) {
-      const std::string begin = fmt::format("http://{}", host);
-      return url.starts_with(begin) && url.size() > begin.size() &&
-             (url[begin.size()] == ':' || url[begin.size()] == '/');
-    });
-  }
-
-  // Of a task of ECS or a pod of EKS, which name a server beside them.
-  Keys of_container() const {
-    const std::string_view relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-    const std::string url = relative.empty()
-                                ? std::string(environment("AWS_CONTAINER_CREDENTIALS_FULL_URI"))
-                                : fmt::format("http://169.254.170.2{}", relative);
-    if (url.empty()) return std::nullopt;
-    if (!url.starts_with("https://") && !is_beside(url))
-      throw_error(
-          ErrorKind::kInvalidArgument, account_.path,
-          "AWS_CONTAINER_CREDENTIALS_FULL_URI must begin with https://, or with http:// and "
-          "an address of this machine, as a secret is sent there");
-    return kept_keys("aws container " + url, is_fresh_, [&] {
-      HttpRequest request;
-      request.url = url;
-      const std::string file(environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"));
-      const std::string token =
-          file.empty() ? std::string(environment("AWS_CONTAINER_AUTHORIZATION_TOKEN"))
-                       : std::string(trimmed(io::read_small_file(file, kMaxFileBytes)));
-      if (!token.empty()) request.private_headers.push_back("Authorization: " + token);
-      return token_of_json(ask(request, kMachineTimeouts), account_.path,
-                           "the server of this container (AWS_CONTAINER_CREDENTIALS_...)");
-    });
-  }
-
-  // Of the role of an instance of EC2: the metadata service, version 2, or 1 where there is none.
-  Keys of_machine() const {
-    if (environment("AWS_EC2_METADATA_DISABLED") == "true") return std::nullopt;
-    const std::string server = parse_endpoint(
-        account_.path, "AWS_EC2_METADATA_SERVICE_ENDPOINT",
-        first_of({environment("AWS_EC2_METADATA_SERVICE_ENDPOINT"), "http://169.254.169.254"}));
-    HttpRequest session;
-    session.method = "PUT";
-    session.url = server + "/latest/api/token";
-    session.private_headers.emplace_back("X-aws-ec2-metadata-token-ttl-seconds: 21600");
-    struct NoMachine {};
-    try {
-      return kept_keys("aws machine " + server, is_fresh_, [&] {
-        const HttpAnswer opened = ask(session, kMachineTimeouts);
-        const auto get = [&](std::string_view name) {
-          HttpRequest request;
-          request.url =
-              fmt::format("{}/latest/meta-data/iam/security-credentials/{}", server, name);
-          if (opened.status == 200)
-            request.private_headers.push_back("X-aws-ec2-metadata-token: " + opened.body);
-          return ask(request, kMachineTimeouts);
-        };
-        if (opened.status == 0) throw NoMachine();
-        const HttpAnswer roles = get("");
-        if (roles.status != 200 || roles.body.empty()) throw NoMachine();
-        return token_of_json(get(roles.body.substr(0, roles.body.find('\n'))), account_.path,
-                             "the metadata service of this machine");
-      });
-    } catch (const NoMachine&) {
-      return std::nullopt;
-    }
   }
 
   [[noreturn]] void throw_no_profile(const std::string& name) const {

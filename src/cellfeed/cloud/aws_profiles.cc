@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "cellfeed/base/ascii_case.h"
+#include "cellfeed/base/error.h"
 #include "cellfeed/base/trimmed.h"
 #include "cellfeed/cloud/settings.h"
 #include "cellfeed/io/file_system.h"
@@ -35,7 +37,11 @@ std::string_view setting(const AwsSettings& settings, std::string_view name) {
 // Indented lines, which are parts of a setting, are left out.
 AwsProfiles::Sections AwsProfiles::read(const std::string& path) {
   Sections sections;
-  if (!io::exists(path)) return sections;
+  try {
+    if (!io::exists(path)) return sections;
+  } catch (const Error&) {  // of another user, whose home this is
+    return sections;
+  }
   const std::string text = io::read_small_file(path, kMaxProfileBytes);
   AwsSettings* section = nullptr;
   for (std::string_view rest = text; !rest.empty();) {
@@ -46,7 +52,7 @@ AwsProfiles::Sections AwsProfiles::read(const std::string& path) {
       section = &sections[std::string(trimmed(line.substr(1, line.find(']') - 1)))];
     } else if (section != nullptr && equal != std::string_view::npos &&
                std::string_view("#; \t").find(line[0]) == std::string_view::npos) {
-      section->insert_or_assign(std::string(trimmed(line.substr(0, equal))),
+      section->insert_or_assign(lower(trimmed(line.substr(0, equal))),
                                 std::string(trimmed(line.substr(equal + 1))));
     }
   }

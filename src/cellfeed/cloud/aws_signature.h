@@ -1,5 +1,5 @@
-// Signatures of requests to S3, version 4, as Amazon's documentation of "Authenticating Requests
-// (AWS Signature Version 4)" computes them. Pure.
+// Signatures of requests to S3 and STS, version 4, as Amazon's documentation of "Authenticating
+// Requests (AWS Signature Version 4)" computes them. Pure.
 #pragma once
 
 #include <ctime>

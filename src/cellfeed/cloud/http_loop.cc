@@ -106,6 +106,7 @@ class HttpLoop::Transfer {
     set(CURLOPT_PRIVATE, this);
     set(CURLOPT_ERRORBUFFER, failure_);
     set(CURLOPT_URL, request_.url.c_str());
+    if (request_.is_direct) set(CURLOPT_NOPROXY, "*");
     set(CURLOPT_PATH_AS_IS, 1L);
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_PROTOCOLS_STR, "http,https");

@@ -28,6 +28,7 @@ struct HttpRequest {
   std::vector<std::string> private_headers;
   std::string body;  // of a PUT or a POST
   std::string content_type = "application/octet-stream";
+  bool is_direct = false;                       // past proxies: of a server beside this machine
   std::shared_ptr<const RequestSigner> signer;  // null: none
   // Of a range: where its bytes go, and the offset it begins at. Empty: the body is a text.
   std::span<std::byte> out;

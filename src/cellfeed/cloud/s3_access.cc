@@ -96,11 +96,12 @@ S3Access::S3Access(std::string bucket) : bucket_(std::move(bucket)) {
   const std::string endpoint(
       first_of({option(given, "endpoint_url"), environment("AWS_ENDPOINT_URL_S3"),
                 environment("AWS_ENDPOINT_URL"), of_profile("endpoint_url")}));
-  region_ = first_of({option(given, "region"), environment("AWS_REGION"),
-                      environment("AWS_DEFAULT_REGION"), of_profile("region")});
-  if (region_.empty() && endpoint.empty()) region_ = find_region(bucket_, path);
-  if (region_.empty()) region_ = "us-east-1";
-  account_.region = region_;
+  region_ = first_of(
+      {option(given, "region"), environment("AWS_REGION"), environment("AWS_DEFAULT_REGION")});
+  // The profile's region is that of the account, and buckets may lie elsewhere.
+  account_.region = region_.empty() ? of_profile("region") : region_;
+  if (account_.region.empty()) account_.region = "us-east-1";
+  if (region_.empty()) region_ = endpoint.empty() ? find_region(bucket_, path) : account_.region;
   base_url_ = endpoint.empty()
                   ? amazon_url()
                   : fmt::format("{}/{}", parse_endpoint(path, "endpoint_url", endpoint), bucket_);

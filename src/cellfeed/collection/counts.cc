@@ -71,7 +71,7 @@ std::string where_counts_are(const format::RowStore& store, std::span<const std:
     found +=
         fmt::format("{}layer=\"{}\"", found.empty() ? "" : " or ", format::layer_key(matrix.name));
   }
-  return found.empty() ? "no other matrix of the file has counts"
+  return found.empty() ? "no other matrix of the file that is stored by rows has counts"
                        : fmt::format("the counts are there with {}", found);
 }
 

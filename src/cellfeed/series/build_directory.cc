@@ -53,9 +53,9 @@ BuildDirectory::BuildDirectory(const std::string& dir, const std::string& plan, 
   is_finished_ = io::exists(directory_.path_of(kMetadataName));
   for (const std::string& name : directory_.names())
     if (!is_finished_ && !is_begun && is_series_file(name))
-      throw_error(
-          ErrorKind::kAlreadyExists, dir,
-          "holds '{}', and no build that it would be of; choose an empty or a new directory", name);
+      throw_error(ErrorKind::kAlreadyExists, dir,
+                  "holds '{}', which no build there has begun; choose an empty or a new directory",
+                  name);
   if (is_finished_ && !resume)
     throw Error(ErrorKind::kAlreadyExists,
                 "holds a finished series; choose another directory, or remove this one", dir);
