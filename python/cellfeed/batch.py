@@ -105,9 +105,6 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
         """The same cells with other marks of padding, one bool a cell."""
         return Batch(replace(self._arrays(), is_padding=is_padding), self._source)
 
-    def _matrix(self, number: int) -> scipy.sparse.csr_matrix | np.ndarray:
-        return self.x if number == 0 else super()._matrix(number)
-
     @property
     def var_names(self) -> npt.NDArray[np.object_]:
         """Names of the columns of ``x``, an object array of ``str``; read-only."""

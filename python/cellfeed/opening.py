@@ -28,7 +28,7 @@ from ._options import (
 )
 from ._several import items_of, open_several, with_obs
 from .collection import CellCollection
-from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError, NoSuchKeyError
+from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError
 from .storage import add_options, set_for_paths, taken_back_on_failure
 
 if TYPE_CHECKING:
@@ -236,24 +236,10 @@ def open(
             names = _names_of(options.genes, data, options, as_names("gene_aliases", gene_aliases))
             options = replace(options, genes=names)
         cells = _opened(data, options, options.obs_columns)
-        if options.matrices.layers.get("X") == 0:
-            _refuse_layers_called_x(data, options)
     report_missing_genes(cells._core.missing_genes_text, missing_genes, stacklevel=2)
     report_left_out(cells._core.left_out_text, stacklevel=2)
     report_blocks()
     return cells
-
-
-def _refuse_layers_called_x(data: list[Item] | anndata.AnnData, options: OpenOptions) -> None:
-    """Where ``layers=["X"]`` is X itself, a layer of this name may be meant."""
-    try:
-        _opened(data, replace(options, layer="layers/X", layers=[], obsm=[]), []).close()
-    except NoSuchKeyError:
-        return
-    raise InvalidArgumentError(
-        "layers names 'X', which is the matrix that layer= names already, and the files have a "
-        "layer of this name: it is 'layers/X'"
-    )
 
 
 def _set_storage(

@@ -12,10 +12,9 @@ from . import _core
 from ._arguments import as_row_numbers, refuse_one_row, suggestion
 from ._batch_cells import BatchOfCells
 from ._batch_source import BatchSource, BlockArrays
-from .errors import InvalidArgumentError, NoSuchKeyError
+from .errors import NoSuchKeyError
 
 if TYPE_CHECKING:
-    import scipy.sparse
     import torch
 
     from ._options import Rows
@@ -132,13 +131,6 @@ class TokenBatch(BatchOfCells["TokenTensors"]):
             [core.obs(i) for i in range(len(source.columns))],
             others=[BlockArrays.of(core.matrix(number)) for number in numbers],
         )
-
-    def _matrix(self, number: int) -> scipy.sparse.csr_matrix | np.ndarray:
-        if number == 0:
-            raise InvalidArgumentError(
-                "this batch has tokens instead of that matrix: ask for it by another loader"
-            )
-        return super()._matrix(number)
 
     def keys(self) -> list[str]:
         """Names that ``batch[name]`` takes: of token arrays, then of obs columns."""

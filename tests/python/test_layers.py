@@ -27,7 +27,7 @@ from cellfeed.errors import (
 )
 
 GENES = [["b", "a", "c", "e"], ["c", "a", "d"], ["a", "z", "c", "b"]]
-LAYERS = ["X", "layers/spliced", "unspliced", "by_gene", "raw/X"]
+LAYERS = ["layers/spliced", "unspliced", "by_gene", "raw/X"]
 OBSM = ["X_pca", "obsm/sparse", "by_column", "proteins"]
 N_PCA = 4  # as many as genes of the first file
 
@@ -131,9 +131,13 @@ def test_every_matrix_is_anndatas(paths, adatas, join, output, block_size):
     cells = cf.open(paths, join=join, layers=LAYERS, obsm=OBSM)
     seen = []
     for batch in cf.Loader(cells, order, 16, output=output, fetch_factor=2, threads=2):
-        assert list(batch.layers) == ["X", "spliced", "unspliced", "by_gene", "raw/X"]
+        assert list(batch.layers) == ["spliced", "unspliced", "by_gene", "raw/X"]
         assert list(batch.obsm) == ["X_pca", "sparse", "by_column", "proteins"]
-        assert batch.layers["X"] is batch.x
+        found = pd.DataFrame(dense(batch.x), columns=batch.var_names)
+        pd.testing.assert_frame_equal(
+            found, expected["X"].iloc[batch.index][found.columns].reset_index(drop=True),
+            check_dtype=False,
+        )  # fmt: skip
         for key in batch.layers:
             assert scipy.sparse.issparse(batch.layers[key]) == (output == "csr")
         assert_equal_to(batch, expected)
@@ -171,9 +175,8 @@ def test_a_batch_goes_with_its_last_reference(plain_paths):
 
 
 def test_x_may_be_another_matrix(plain_paths, adatas):
-    cells = cf.open(plain_paths[0], layer="spliced", layers=["X", "spliced"])
+    cells = cf.open(plain_paths[0], layer="spliced", layers=["X"])
     batch = cells[[4, 0]]
-    assert batch.layers["spliced"] is batch.x
     np.testing.assert_array_equal(dense(batch.x), dense(adatas[0].layers["spliced"])[[4, 0]])
     np.testing.assert_array_equal(dense(batch.layers["X"]), dense(adatas[0].X)[[4, 0]])
 
@@ -271,7 +274,7 @@ def test_views_of_genes_have_those_of_every_layer(plain_paths, adatas):
     cells = cf.open(plain_paths, join="outer", layers=LAYERS, obsm=OBSM)
     view = cells[[50, 1, 90], ["d", "a"]]
     expected = expected_of(adatas, "outer")
-    for key in ("X", "spliced", "unspliced", "by_gene"):
+    for key in ("spliced", "unspliced", "by_gene"):
         assert view.layers.var_names(key).tolist() == ["d", "a"]
     assert_equal_to(view, expected)
     assert_equal_to(pickle.loads(pickle.dumps(view)), expected)
@@ -390,7 +393,7 @@ def test_scdataset_and_hooks(plain_paths, adatas):
             InvalidArgumentError,
             "layers has 'spliced' twice",
         ),
-        ({"layers": ["X", "X"]}, InvalidArgumentError, "layers has 'X' twice"),
+        ({"layers": ["X"]}, InvalidArgumentError, "layers names 'X', the matrix that layer="),
         ({"obsm": ["X_pca", "obsm/X_pca"]}, InvalidArgumentError, "obsm has 'X_pca' twice"),
         ({"layers": ["obsm/X_pca"]}, InvalidArgumentError, r"pass obsm=\['X_pca'\]"),
         ({"layers": ["splised"]}, NoSuchKeyError, r"0.h5ad.*did you mean 'layers/spliced'"),
@@ -500,9 +503,9 @@ def test_genes_that_raw_lacks_are_told(plain_paths):
 
 
 def test_what_is_read_is_shown(plain_paths):
-    cells = cf.open(plain_paths[0], layers=["X", "spliced"], obsm=["X_pca"])
-    assert repr(cells).endswith("obs: kind\n    layers: X, spliced\n    obsm: X_pca")
-    assert "layers: X, spliced, obsm: X_pca" in repr(cells.read([0]))
+    cells = cf.open(plain_paths[0], layers=["spliced"], obsm=["X_pca"])
+    assert repr(cells).endswith("obs: kind\n    layers: spliced\n    obsm: X_pca")
+    assert "layers: spliced, obsm: X_pca" in repr(cells.read([0]))
     assert "layers" not in repr(cf.open(plain_paths[0]))
 
 
@@ -519,11 +522,11 @@ def test_files_of_others(shared_data, name, tmp_path):
     path = shared_data / "anndata" / name
     adata = read_anndata(path)
     obsm = [key for key in adata.obsm if adata.obsm[key].ndim == 2]
-    layers = ["X", *adata.layers, *(["raw/X"] if adata.raw is not None else [])]
+    layers = [*adata.layers, *(["raw/X"] if adata.raw is not None else [])]
     cells = cf.open(path, layers=layers, obsm=obsm, make_unique=True, cache_dir=tmp_path)
     rows = np.random.default_rng(0).permutation(len(cells))[:300]
     batch = cells.read(rows, dtype="float64")
-    wanted = {"X": adata.X, **adata.layers}
+    wanted = dict(adata.layers)
     if adata.raw is not None:
         wanted["raw/X"] = adata.raw.X
     assert list(batch.layers) == layers and list(batch.obsm) == obsm

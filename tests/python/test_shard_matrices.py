@@ -97,7 +97,7 @@ def test_x_beside_a_layer_that_became_x(path, tmp_path):
         again = cf.open(written, layers=["layers/X"])[list(cells.obs_names)].batch
         np.testing.assert_array_equal(again.x.toarray(), truth.layers["spliced"].toarray())
         np.testing.assert_array_equal(again.layers["layers/X"].toarray(), truth.X.toarray())
-        with pytest.raises(InvalidArgumentError, match=r"layers names 'X'.*it is 'layers/X'"):
+        with pytest.raises(InvalidArgumentError, match=r"layers names 'X'.*is 'layers/X'"):
             cf.open(written, layers=["X"])
 
 

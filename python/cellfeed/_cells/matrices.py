@@ -51,7 +51,7 @@ class Matrices:
     Attributes
     ----------
     layers, obsm
-        Key -> number; 0 is ``x`` itself.
+        Key -> number.
     paths
         Of the numbers 1, 2, ...: where they lie in their files.
     """
@@ -62,8 +62,8 @@ class Matrices:
 
     @property
     def layer_names(self) -> dict[str, str]:
-        """Key -> what an AnnData calls that layer; ``x`` itself and raw are none of its layers."""
-        beside = [key for key, number in self.layers.items() if number and key != "raw/X"]
+        """Key -> what an AnnData calls that layer; raw is none of its layers."""
+        beside = [key for key in self.layers if key != "raw/X"]
         alone = {key: key.removeprefix("layers/") for key in beside}
         return {key: key if alone.get(name, key) != key else name for key, name in alone.items()}
 
@@ -102,7 +102,11 @@ def _numbered(
         key, path = key_of(name), path_of(name)
         if key in numbers:
             raise InvalidArgumentError(f"{argument} has {key!r} twice")
-        if path not in paths:
-            paths.append(path)
-        numbers[key] = paths.index(path)
+        if path == paths[0]:
+            raise InvalidArgumentError(
+                f"layers names {name!r}, the matrix that layer= names: it is batch.x. A layer of "
+                f"that name is 'layers/{name}'"
+            )
+        numbers[key] = len(paths)
+        paths.append(path)
     return numbers

@@ -44,9 +44,6 @@ class TensorBatch(BatchTensors[Batch[Any]]):
         """The expression, cells x genes."""
         return self._parts["X"]
 
-    def _matrix(self, number: int) -> torch.Tensor:
-        return self.x if number == 0 else super()._matrix(number)
-
     @property
     def var_names(self) -> np.ndarray:
         """Names of the columns of ``x``."""
