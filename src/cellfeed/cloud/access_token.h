@@ -20,7 +20,7 @@ struct AccessToken {
 
 // path: for errors. Both throw kIo with what the server said where it gives none.
 AccessToken ask_for_token(const HttpRequest& request, const std::string& path);
-// Of servers beside a machine: elsewhere there is none, and its name is not waited for.
+// For servers that only a machine in a cloud has. Short, as other machines have none.
 inline constexpr HttpTimeouts kMachineTimeouts{.connect = std::chrono::milliseconds(2000),
                                                .stalled = std::chrono::seconds(5),
                                                .whole = std::chrono::milliseconds(5000)};

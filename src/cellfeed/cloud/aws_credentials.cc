@@ -40,10 +40,10 @@ class Search {
     if (!is_named_) profile_ = "default";
   }
 
-  AwsSettings profile() const {
+  StorageOptions profile() const {
     const auto found = profiles_.find(profile_);
     if (!found && is_named_) throw_no_profile(profile_);
-    return found.value_or(AwsSettings());
+    return found.value_or(StorageOptions());
   }
 
   AwsCredentials run() const {
@@ -57,7 +57,7 @@ class Search {
     // A profile that the call names counts before the environment.
     const bool uses_environment = account_.profile.empty();
     if (const Keys keys = uses_environment ? of_environment() : std::nullopt) return keys;
-    const AwsSettings own = profile();
+    const StorageOptions own = profile();
     const bool has_role = own.contains("role_arn") && !own.contains("web_identity_token_file");
     const auto file = environment("AWS_WEB_IDENTITY_TOKEN_FILE");
     if (uses_environment && !has_role && !file.empty() && !environment("AWS_ROLE_ARN").empty())
@@ -74,10 +74,10 @@ class Search {
     return whole(keys, "the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)");
   }
 
-  Keys static_keys(const AwsSettings& settings, const std::string& name) const {
-    AwsCredentials keys{.access_key = std::string(setting(settings, "aws_access_key_id")),
-                        .secret_key = std::string(setting(settings, "aws_secret_access_key")),
-                        .session_token = std::string(setting(settings, "aws_session_token"))};
+  Keys static_keys(const StorageOptions& settings, const std::string& name) const {
+    AwsCredentials keys{.access_key = std::string(option(settings, "aws_access_key_id")),
+                        .secret_key = std::string(option(settings, "aws_secret_access_key")),
+                        .session_token = std::string(option(settings, "aws_session_token"))};
     return whole(keys, "profile '" + name + "'");
   }
 
@@ -90,18 +90,18 @@ class Search {
   }
 
   // before: the profiles whose roles are assumed with these keys.
-  Keys of_profile(const std::string& name, const AwsSettings& settings,
+  Keys of_profile(const std::string& name, const StorageOptions& settings,
                   std::vector<std::string> before) const {
-    const std::string role(setting(settings, "role_arn"));
-    const std::string source(setting(settings, "source_profile"));
-    const std::string_view place = setting(settings, "credential_source");
+    const std::string role(option(settings, "role_arn"));
+    const std::string source(option(settings, "source_profile"));
+    const std::string_view place = option(settings, "credential_source");
     if (!role.empty() && settings.contains("mfa_serial"))
       throw_error(ErrorKind::kUnsupported, account_.path,
                   "profile '{}' wants a code of a person (mfa_serial): run `aws configure "
                   "export-credentials --profile {} --format env` and set what it prints",
                   name, name);
     if (!role.empty() && settings.contains("web_identity_token_file"))
-      return assume_by_web(role, std::string(setting(settings, "web_identity_token_file")),
+      return assume_by_web(role, std::string(option(settings, "web_identity_token_file")),
                            settings);
     if (!role.empty() && source.empty() == place.empty())
       throw_error(ErrorKind::kInvalidArgument, account_.path,
@@ -169,11 +169,11 @@ class Search {
   }
 
   AwsCredentials assume_role(const AwsCredentials& by, const std::string& role,
-                             const AwsSettings& settings) const {
+                             const StorageOptions& settings) const {
     const std::string server = token_server();
-    const std::string external(setting(settings, "external_id"));
-    const std::string session = session_name(setting(settings, "role_session_name"));
-    const std::string seconds(setting(settings, "duration_seconds"));
+    const std::string external(option(settings, "external_id"));
+    const std::string session = session_name(option(settings, "role_session_name"));
+    const std::string seconds(option(settings, "duration_seconds"));
     const auto ask_for_one = [&] {
       HttpRequest request = token_form(server, {{"Action", "AssumeRole"},
                                                 {"Version", "2011-06-15"},
@@ -193,9 +193,9 @@ class Search {
   }
 
   AwsCredentials assume_by_web(const std::string& role, const std::string& file,
-                               const AwsSettings& settings) const {
+                               const StorageOptions& settings) const {
     const std::string server = token_server();
-    const std::string session = session_name(setting(settings, "role_session_name"));
+    const std::string session = session_name(option(settings, "role_session_name"));
     const auto ask_for_one = [&] {
       return ask_for_role(
           token_form(server, {{"Action", "AssumeRoleWithWebIdentity"},
@@ -209,15 +209,15 @@ class Search {
                      ask_for_one);
   }
 
-  // Of a person who ran `aws sso login`.
-  AwsCredentials of_login(const std::string& name, const AwsSettings& settings) const {
-    const std::string_view session_name = setting(settings, "sso_session");
-    AwsSettings session = profiles_.sso_session(session_name);
+  // Asks with the login that `aws sso login` saved.
+  AwsCredentials of_login(const std::string& name, const StorageOptions& settings) const {
+    const std::string_view session_name = option(settings, "sso_session");
+    StorageOptions session = profiles_.sso_session(session_name);
     session.insert(settings.begin(), settings.end());
-    const std::string start(setting(session, "sso_start_url"));
-    const std::string region(setting(session, "sso_region"));
-    const std::string account(setting(session, "sso_account_id"));
-    const std::string role(setting(session, "sso_role_name"));
+    const std::string start(option(session, "sso_start_url"));
+    const std::string region(option(session, "sso_region"));
+    const std::string account(option(session, "sso_account_id"));
+    const std::string role(option(session, "sso_role_name"));
     if (start.empty() || region.empty() || role.empty())
       throw_error(ErrorKind::kInvalidArgument, account_.path,
                   "profile '{}' has sso_account_id and lacks {}: run `aws configure sso`", name,
@@ -292,8 +292,6 @@ AwsCredentials find_aws_credentials(const AwsAccount& account, bool fresh) {
   return Search(account, fresh).run();
 }
 
-std::string aws_profile_setting(const AwsAccount& account, const char* name) {
-  return std::string(setting(Search(account, false).profile(), name));
-}
+StorageOptions aws_profile(const AwsAccount& account) { return Search(account, false).profile(); }
 
 }  // namespace cellfeed::cloud

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cellfeed/cloud/aws_signature.h"
+#include "cellfeed/cloud/storage_options.h"
 
 namespace cellfeed::cloud {
 
@@ -21,7 +22,8 @@ struct AwsAccount {
 // code of a person, kIo with what a server said where it gives no keys. Waits for servers.
 AwsCredentials find_aws_credentials(const AwsAccount& account, bool fresh);
 
-// A setting of the profile, such as "region"; empty where it has none.
-std::string aws_profile_setting(const AwsAccount& account, const char* name);
+// The settings of the profile, such as "region"; none where there is no "default" and none is
+// named.
+StorageOptions aws_profile(const AwsAccount& account);
 
 }  // namespace cellfeed::cloud

@@ -12,7 +12,7 @@
 
 namespace cellfeed::cloud {
 
-// Of credentials whose end is not known.
+// How long credentials are kept that do not say when they end.
 inline constexpr std::chrono::minutes kUsualAwsAge{15};
 // As kept_token.
 AwsCredentials kept_keys(const std::string& name, bool fresh,
@@ -24,11 +24,11 @@ Clock::time_point end_of(const std::string& text);
 // The token. Throws kInvalidArgument where no header can hold it. path: for errors.
 const std::string& checked_header(const std::string& token, const std::string& path);
 
-// Of a task of ECS or a pod of EKS, which name a server beside them; empty elsewhere. path: for
-// errors. Throws kIo where it gives none.
+// Asks the server that ECS and EKS name to their containers. Empty in other places. Throws kIo,
+// naming `path`, where that server gives no credentials.
 std::optional<AwsCredentials> aws_container_credentials(const std::string& path, bool fresh);
-// Of the role of an instance of EC2: its metadata service, version 2, or 1 where there is none.
-// Empty elsewhere, after some seconds.
+// Asks the metadata service of an EC2 instance for the credentials of its role. Tries version 2,
+// then version 1. Empty on other machines, after some seconds.
 std::optional<AwsCredentials> aws_machine_credentials(const std::string& path, bool fresh);
 
 }  // namespace cellfeed::cloud

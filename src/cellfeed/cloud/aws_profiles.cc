@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMaxProfileBytes = 1 << 20;
 
-// Of [profile "some name"].
+// The name may be in quotes: [profile "some name"].
 std::string name_of(const std::string& title) { return std::string(trimmed(title, " \t\"")); }
 
 // The file that the variable names, else that name in ~/.aws.
@@ -29,11 +29,6 @@ std::string file_of_aws(const char* variable, std::string_view name) {
 
 }  // namespace
 
-std::string_view setting(const AwsSettings& settings, std::string_view name) {
-  const auto found = settings.find(name);
-  return found == settings.end() ? std::string_view() : std::string_view(found->second);
-}
-
 // Indented lines, which are parts of a setting, are left out.
 AwsProfiles::Sections AwsProfiles::read(const std::string& path) {
   Sections sections;
@@ -43,7 +38,7 @@ AwsProfiles::Sections AwsProfiles::read(const std::string& path) {
     return sections;
   }
   const std::string text = io::read_small_file(path, kMaxProfileBytes);
-  AwsSettings* section = nullptr;
+  StorageOptions* section = nullptr;
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
@@ -65,8 +60,8 @@ AwsProfiles::AwsProfiles()
       sections_(read(config_file_)),
       keys_(read(keys_file_)) {}
 
-std::optional<AwsSettings> AwsProfiles::find(std::string_view name) const {
-  std::optional<AwsSettings> found;
+std::optional<StorageOptions> AwsProfiles::find(std::string_view name) const {
+  std::optional<StorageOptions> found;
   for (const auto& [title, settings] : sections_)
     if ((title.starts_with("profile ") && name_of(title.substr(8)) == name) ||
         (title == name && name == "default"))
@@ -78,7 +73,7 @@ std::optional<AwsSettings> AwsProfiles::find(std::string_view name) const {
   return found;
 }
 
-AwsSettings AwsProfiles::sso_session(std::string_view name) const {
+StorageOptions AwsProfiles::sso_session(std::string_view name) const {
   for (const auto& [title, settings] : sections_)
     if (title.starts_with("sso-session ") && name_of(title.substr(12)) == name) return settings;
   return {};

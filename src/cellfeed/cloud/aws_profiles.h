@@ -7,11 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace cellfeed::cloud {
+#include "cellfeed/cloud/storage_options.h"
 
-using AwsSettings = std::map<std::string, std::string, std::less<>>;
-// Empty where there is none of this name.
-std::string_view setting(const AwsSettings& settings, std::string_view name);
+namespace cellfeed::cloud {
 
 class AwsProfiles {
  public:
@@ -19,13 +17,13 @@ class AwsProfiles {
   AwsProfiles();
 
   // Where both files have the profile, settings of the file of credentials count.
-  std::optional<AwsSettings> find(std::string_view name) const;
+  std::optional<StorageOptions> find(std::string_view name) const;
   // Empty where there is none of this name.
-  AwsSettings sso_session(std::string_view name) const;
+  StorageOptions sso_session(std::string_view name) const;
   std::string files() const;  // for errors
 
  private:
-  using Sections = std::map<std::string, AwsSettings, std::less<>>;
+  using Sections = std::map<std::string, StorageOptions, std::less<>>;
   static Sections read(const std::string& path);
 
   std::string config_file_, keys_file_;

@@ -20,7 +20,7 @@ struct AwsCredentials {
   std::string service = "s3";
 };
 
-// Of the servers in this region.
+// The domain that the servers of a region are in.
 std::string_view amazon_domain(std::string_view region);
 
 // REQUIRES of its requests: the path of the URL is escaped, and its query sorted and escaped.

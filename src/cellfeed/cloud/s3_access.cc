@@ -21,13 +21,18 @@ namespace {
 // Credentials are looked for again after that: files and the environment may have others.
 constexpr std::chrono::seconds kSignerAge{30};
 
+// host: of the servers of a region, or of all.
+std::string amazon_url(const std::string& bucket, const std::string& host) {
+  // A certificate covers one level of names, so a bucket with dots goes into the path.
+  const bool has_dots = bucket.find('.') != std::string::npos;
+  return has_dots ? fmt::format("https://{}/{}", host, bucket)
+                  : fmt::format("https://{}.{}", bucket, host);
+}
+
 std::string find_region(const std::string& bucket, const std::string& path) {
   HttpRequest request;
   request.method = "HEAD";
-  // The certificate is of one level of names.
-  request.url = bucket.find('.') == std::string::npos
-                    ? fmt::format("https://{}.s3.amazonaws.com/", bucket)
-                    : fmt::format("https://s3.amazonaws.com/{}", bucket);
+  request.url = amazon_url(bucket, "s3.amazonaws.com") + "/";
   const HttpAnswer answer = ask_until_answered(request);
   const std::string_view region = answer.header("x-amz-bucket-region");
   if (region.empty())
@@ -89,29 +94,19 @@ S3Access::S3Access(std::string bucket) : bucket_(std::move(bucket)) {
       1)
     throw_error(ErrorKind::kInvalidArgument, path,
                 "give one of the storage options anon, key, and profile or role_arn");
-  const auto of_profile = [&](const char* name) {
-    const bool has_profile = !is_anonymous_ && given_.access_key.empty();
-    return has_profile ? aws_profile_setting(account_, name) : std::string();
-  };
+  StorageOptions profile;
+  if (!is_anonymous_ && given_.access_key.empty()) profile = aws_profile(account_);
   const std::string endpoint(
       first_of({option(given, "endpoint_url"), environment("AWS_ENDPOINT_URL_S3"),
-                environment("AWS_ENDPOINT_URL"), of_profile("endpoint_url")}));
+                environment("AWS_ENDPOINT_URL"), option(profile, "endpoint_url")}));
   region_ = first_of(
       {option(given, "region"), environment("AWS_REGION"), environment("AWS_DEFAULT_REGION")});
   // The profile's region is that of the account, and buckets may lie elsewhere.
-  account_.region = region_.empty() ? of_profile("region") : region_;
-  if (account_.region.empty()) account_.region = "us-east-1";
+  account_.region = first_of({region_, option(profile, "region"), "us-east-1"});
   if (region_.empty()) region_ = endpoint.empty() ? find_region(bucket_, path) : account_.region;
   base_url_ = endpoint.empty()
-                  ? amazon_url()
+                  ? amazon_url(bucket_, fmt::format("s3.{}.{}", region_, amazon_domain(region_)))
                   : fmt::format("{}/{}", parse_endpoint(path, "endpoint_url", endpoint), bucket_);
-}
-
-std::string S3Access::amazon_url() const {
-  const std::string host = fmt::format("s3.{}.{}", region_, amazon_domain(region_));
-  // The certificate is of one level of names.
-  if (bucket_.find('.') != std::string::npos) return fmt::format("https://{}/{}", host, bucket_);
-  return fmt::format("https://{}.{}", bucket_, host);
 }
 
 std::string S3Access::url(std::string_view key, std::string_view query) const {

@@ -29,8 +29,6 @@ class S3Access {
   const std::string& region() const { return region_; }
 
  private:
-  std::string amazon_url() const;
-
   const std::string bucket_;
   AwsCredentials given_;  // by options; without keys: to be found
   AwsAccount account_;

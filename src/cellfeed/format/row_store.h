@@ -267,14 +267,15 @@ struct TableOptions {
 // Which matrix of a file is read, and how, where the file holds several or does not tell. What is
 // given for files of another format is an error, but for obs_columns.
 struct FileChoice {
-  // Of 10x .h5 files: the features of one genome (empty: of any; a file with a matrix for each has
-  // to be told which); of these and of .mtx those of one type ("all": of any; empty: gene
-  // expression, and left_out says what else there is).
+  // 10x .h5 files: reads the features of this genome. Empty: of any; a file with one matrix for
+  // each genome needs a name. feature_type, also for .mtx: reads the features of this type, or
+  // "all". Empty: gene expression, and left_out says what else there is.
   std::string genome{};
   std::string feature_type{};
   std::string modality{};  // of a MuData
-  // Of .mtx: whether rows of the file are genes, as in 10x folders. Empty: as the program writes it
-  // whose names the files have, or the other way round where only that fits the lists of names.
+  // .mtx: whether the rows of the file are genes, as in 10x folders. Empty: the names of the files
+  // tell which program wrote them, and so the orientation; where it does not fit the lengths of the
+  // lists, the other one is tried.
   std::optional<bool> transpose{};
   TableOptions table{};
 };
