@@ -110,7 +110,7 @@ def main() -> None:
         paths = write_files(pathlib.Path(folder), options)
         if options.shards:
             out = pathlib.Path(folder) / "shards"
-            paths = cf.convert_to_shards(paths, out, layers=["spliced"], obsm=["X_pca"])
+            paths = cf.convert_to_shards(cf.open(paths, layers=["spliced"], obsm=["X_pca"]), out)
         print(f"{options.cells} cells, {options.nonzeros} non-zeros a matrix, batch {BATCH}")
         for output, block in (("csr", 1), ("csr", 64), ("dense", 64)):
             loaders = {

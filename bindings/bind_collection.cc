@@ -211,7 +211,7 @@ void bind_collection(nb::module_& module) {
       .def_static("open", &open_collection, "paths"_a, "join"_a, "genes"_a, "make_unique"_a,
                   "layers"_a, "cache_bytes"_a, "access"_a, "verify"_a, "cache_dir"_a.none(),
                   "announce"_a, "progress"_a.none(), "genome"_a, "feature_type"_a, "modality"_a,
-                  "transpose"_a.none(), "var_keys"_a, "keeps_packed"_a, "table"_a)
+                  "transpose"_a.none(), "var_keys"_a, "keeps_packed"_a, "table"_a, "is_to_write"_a)
       .def_static("joined", &join_collections, "parts"_a, "join"_a, "genes"_a.none(),
                   "make_unique"_a, "var_keys"_a, "cache_bytes"_a)
       .def_static("from_memory", &collection_from_memory, "indptr"_a, "indices"_a, "values"_a,

@@ -13,6 +13,7 @@
 #include "cellfeed/convert/info.h"
 #include "cellfeed/convert/preprocess/preprocess.h"
 #include "cellfeed/convert/shard_conversion.h"
+#include "cellfeed/convert/shared_options.h"
 #include "cellfeed/convert/simulate/simulate.h"
 #include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/exec/thread_pool.h"
@@ -48,152 +49,76 @@ format::h5ad::Compression compression_of(const std::string& name) {
       {{"none", format::h5ad::Compression::kNone}, {"gzip", format::h5ad::Compression::kGzip}});
 }
 
-convert::ExistingTarget existing_target(const std::string& name) {
-  using convert::ExistingTarget;
-  return choose<ExistingTarget>("existing", name,
-                                {{"refuse", ExistingTarget::kRefuse},
-                                 {"resume", ExistingTarget::kResume},
-                                 {"overwrite", ExistingTarget::kOverwrite}});
+// options: as convert::shared_options_of takes them; output_dir counts instead of the one in it,
+// for paths that are no UTF-8.
+convert::SharedOptions options_of(const std::string& text, GivenCells cells, FilePath output_dir) {
+  convert::SharedOptions options = convert::shared_options_of(text);
+  options.convert.input = input_cells(std::move(cells));
+  options.convert.output_dir = std::move(output_dir.bytes);
+  return options;
 }
 
-nb::dict convert_to_shards(std::vector<FilePath> inputs, FilePath output_dir,
-                           std::int64_t shard_size, const std::string& layout, std::string layer,
-                           const std::string& gene_order, std::vector<std::string> genes,
-                           bool refuse_absent_genes, std::string join, bool shuffle,
-                           std::uint64_t seed, bool make_unique, int threads,
-                           std::int64_t memory_budget, const std::string& existing,
-                           std::string genome, std::string feature_type,
-                           std::vector<std::string> layers, std::vector<std::string> obsm,
-                           std::vector<std::string> var_keys, std::vector<std::string> obs,
-                           std::vector<std::string> exclude_obs, GivenCells cells,
-                           const nb::object& progress) {
-  using format::shard::GeneOrder;
-  using format::shard::Layout;
-  convert::ConvertOptions options;
-  options.cells = chosen_cells(std::move(cells));
-  options.inputs = options.cells ? paths_of(options.cells) : path_bytes(std::move(inputs));
-  options.output_dir = std::move(output_dir.bytes);
-  options.shard_size = shard_size;
-  options.layout =
-      choose<Layout>("layout", layout, {{"packed", Layout::kPacked}, {"dense", Layout::kDense}});
-  options.layer = std::move(layer);
-  options.layers = std::move(layers);
-  options.obsm = std::move(obsm);
-  options.choice.genome = std::move(genome);
-  options.choice.feature_type = std::move(feature_type);
-  options.gene_order = choose<GeneOrder>(
-      "gene_order", gene_order, {{"source", GeneOrder::kSource}, {"mean", GeneOrder::kMean}});
-  options.genes = std::move(genes);
-  options.refuse_absent_genes = refuse_absent_genes;
-  options.join = std::move(join);
-  options.shuffle = shuffle;
-  options.seed = seed;
-  options.make_unique = make_unique;
-  options.var_keys = std::move(var_keys);
-  options.obs = {std::move(obs), std::move(exclude_obs)};
-  options.existing = existing_target(existing);
-  return dict_of(run_with(options, threads, memory_budget, progress, convert::convert_to_shards));
+nb::dict convert_to_shards(GivenCells cells, FilePath output_dir, const std::string& options,
+                           int threads, std::int64_t memory_budget, const nb::object& progress) {
+  convert::ConvertOptions convert =
+      options_of(options, std::move(cells), std::move(output_dir)).convert;
+  return dict_of(run_with(convert, threads, memory_budget, progress, convert::convert_to_shards));
 }
 
-nb::dict append_to_shards(std::vector<FilePath> inputs, FilePath shards, std::int64_t shard_size,
-                          std::string layer, const std::string& extra_genes,
-                          bool refuse_missing_genes, std::vector<std::string> var_keys,
-                          bool make_unique, bool shuffle, std::uint64_t seed, bool force,
-                          bool resume, int threads, std::int64_t memory_budget, std::string genome,
-                          std::string feature_type, std::vector<std::string> obs,
-                          std::vector<std::string> exclude_obs, GivenCells cells,
-                          const nb::object& progress) {
+// (layer, layers, obsm, genes) of MatricesOfShards.
+nb::tuple matrices_to_append(FilePath shards, const std::string& layer) {
+  auto there = call_released(!io::is_local(shards.bytes),
+                             [&] { return convert::matrices_to_append(shards.bytes, layer); });
+  return nb::make_tuple(std::move(there.layer), std::move(there.layers), std::move(there.obsm),
+                        std::move(there.genes));
+}
+
+nb::dict append_to_shards(GivenCells cells, FilePath shards, std::int64_t shard_size,
+                          const std::string& extra_genes, bool refuse_missing_genes, bool shuffle,
+                          std::uint64_t seed, bool force, bool resume, std::vector<std::string> obs,
+                          std::vector<std::string> exclude_obs, int threads,
+                          std::int64_t memory_budget, const nb::object& progress) {
   convert::AppendOptions options;
   convert::ConvertOptions& convert = options.convert;
-  convert.cells = chosen_cells(std::move(cells));
-  convert.inputs = convert.cells ? paths_of(convert.cells) : path_bytes(std::move(inputs));
+  convert.input = input_cells(std::move(cells));
   convert.output_dir = std::move(shards.bytes);
   convert.shard_size = shard_size;
-  convert.layer = std::move(layer);
   options.extra_genes = choose<convert::ExtraGenes>(
       "extra_genes", extra_genes,
       {{"error", convert::ExtraGenes::kRefuse}, {"drop", convert::ExtraGenes::kDrop}});
   options.refuse_missing_genes = refuse_missing_genes;
-  convert.var_keys = std::move(var_keys);
-  convert.make_unique = make_unique;
   convert.shuffle = shuffle;
   convert.seed = seed;
   options.is_forced = force;
   options.resumes = resume;
   convert.obs = {std::move(obs), std::move(exclude_obs)};
-  convert.choice.genome = std::move(genome);
-  convert.choice.feature_type = std::move(feature_type);
   return dict_of(run_with(convert, threads, memory_budget, progress,
                           [&](auto&) { return convert::append_to_shards(options); }));
 }
 
-nb::dict preprocess(std::vector<FilePath> inputs, FilePath output, bool normalize,
-                    double target_sum, bool log_transform, std::int64_t n_top_genes,
-                    const std::string& hvg_flavor, std::string batch_key, std::int64_t min_genes,
-                    std::int64_t min_cells, double max_mito_share, std::string mito_prefix,
-                    bool keep_counts, bool force, std::int64_t shard_size, std::string layer,
-                    std::vector<std::string> genes, bool refuse_absent_genes, std::string join,
-                    bool make_unique, const std::string& compression, int threads,
-                    std::int64_t memory_budget, const std::string& existing, std::string genome,
-                    std::string feature_type, std::vector<std::string> var_keys,
-                    std::vector<std::string> obs, std::vector<std::string> exclude_obs,
-                    GivenCells cells, const nb::object& progress) {
-  convert::PreprocessOptions options;
-  convert::ProcessingOptions& processing = options.processing;
-  processing.normalize = normalize;
-  processing.target_sum = target_sum;
-  processing.log_transform = log_transform;
-  processing.n_top_genes = n_top_genes;
-  processing.flavor = convert::flavor_from_name(hvg_flavor);
-  processing.batch_key = std::move(batch_key);
-  processing.min_genes = min_genes;
-  processing.min_cells = min_cells;
-  processing.max_mito_share = max_mito_share;
-  processing.mito_prefix = std::move(mito_prefix);
-  processing.keeps_counts = keep_counts;
-  processing.is_forced = force;
-  convert::ConvertOptions& convert = options.convert;
-  convert.cells = chosen_cells(std::move(cells));
-  convert.inputs = convert.cells ? paths_of(convert.cells) : path_bytes(std::move(inputs));
-  convert.output_dir = std::move(output.bytes);
-  convert.shard_size = shard_size;
-  convert.layer = std::move(layer);
-  convert.choice.genome = std::move(genome);
-  convert.choice.feature_type = std::move(feature_type);
-  convert.genes = std::move(genes);
-  convert.refuse_absent_genes = refuse_absent_genes;
-  convert.join = std::move(join);
-  convert.make_unique = make_unique;
-  convert.var_keys = std::move(var_keys);
-  convert.obs = {std::move(obs), std::move(exclude_obs)};
-  convert.existing = existing_target(existing);
-  options.compression = compression_of(compression);
-  return dict_of(run_with(convert, threads, memory_budget, progress,
-                          [&](auto&) { return convert::preprocess(options); }));
+nb::dict preprocess(GivenCells cells, FilePath output, const std::string& options,
+                    const std::string& compression, int threads, std::int64_t memory_budget,
+                    const nb::object& progress) {
+  convert::SharedOptions given = options_of(options, std::move(cells), std::move(output));
+  convert::PreprocessOptions preprocess{.processing = given.processing.value(),
+                                        .convert = std::move(given.convert),
+                                        .compression = compression_of(compression)};
+  return dict_of(run_with(preprocess.convert, threads, memory_budget, progress,
+                          [&](auto&) { return convert::preprocess(preprocess); }));
 }
 
-nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string layer,
-                     std::string join, bool make_unique, bool keep_stored_gene_order,
-                     bool keep_source_columns, const std::string& compression, int threads,
-                     std::int64_t memory_budget, bool overwrite, std::string genome,
-                     std::string feature_type, std::optional<std::vector<std::string>> layers,
-                     std::optional<std::vector<std::string>> obsm,
-                     std::vector<std::string> var_keys, std::vector<std::string> obs,
-                     std::vector<std::string> exclude_obs, GivenCells cells,
-                     const nb::object& progress) {
+std::vector<std::string> matrices_of_shards(std::vector<FilePath> paths) {
+  const std::vector<std::string> given = path_bytes(std::move(paths));
+  return call_released(are_remote(given), [&] { return convert::matrices_of_shards(given); });
+}
+
+nb::dict export_h5ad(GivenCells cells, FilePath output, bool keep_stored_gene_order,
+                     bool keep_source_columns, const std::string& compression, bool overwrite,
+                     std::vector<std::string> obs, std::vector<std::string> exclude_obs,
+                     int threads, std::int64_t memory_budget, const nb::object& progress) {
   convert::ExportOptions options;
-  options.cells = chosen_cells(std::move(cells));
-  options.gives_all = !layers && !obsm;
-  if (layers) options.layers = std::move(*layers);
-  if (obsm) options.obsm = std::move(*obsm);
-  options.choice.genome = std::move(genome);
-  options.choice.feature_type = std::move(feature_type);
-  options.inputs = options.cells ? paths_of(options.cells) : path_bytes(std::move(inputs));
+  options.input = input_cells(std::move(cells));
   options.output = std::move(output.bytes);
-  options.layer = std::move(layer);
-  options.join = std::move(join);
-  options.make_unique = make_unique;
-  options.var_keys = std::move(var_keys);
   options.obs = {std::move(obs), std::move(exclude_obs)};
   options.keep_stored_gene_order = keep_stored_gene_order;
   options.keep_source_columns = keep_source_columns;
@@ -206,16 +131,12 @@ nb::dict export_h5ad(std::vector<FilePath> inputs, FilePath output, std::string 
   return out;
 }
 
-nb::dict simulate(FilePath like, std::string layer, std::int64_t n_cells, FilePath output,
-                  std::int64_t n_files, std::uint64_t seed, std::string order, bool thin,
-                  const std::string& compression, int threads, std::int64_t memory_budget,
-                  bool overwrite, std::string genome, std::string feature_type,
+nb::dict simulate(GivenCells cells, std::int64_t n_cells, FilePath output, std::int64_t n_files,
+                  std::uint64_t seed, std::string order, bool thin, const std::string& compression,
+                  bool overwrite, int threads, std::int64_t memory_budget,
                   const nb::object& progress) {
   convert::SimulateOptions options;
-  options.choice.genome = std::move(genome);
-  options.choice.feature_type = std::move(feature_type);
-  options.like = std::move(like.bytes);
-  options.layer = std::move(layer);
+  options.input = input_cells(std::move(cells));
   options.n_cells = n_cells;
   options.output = std::move(output.bytes);
   options.n_files = n_files;
@@ -300,31 +221,22 @@ void bind_convert(nb::module_& module) {
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(stop_watched_work));
   module.def("write_file", &write_file, "path"_a, "content"_a);
   module.def("read_file", &read_file, "path"_a, "max_bytes"_a);
-  module.def("convert_to_shards", &convert_to_shards, "inputs"_a, "output_dir"_a, "shard_size"_a,
-             "layout"_a, "layer"_a, "gene_order"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
-             "shuffle"_a, "seed"_a, "make_unique"_a, "threads"_a, "memory_budget"_a, "existing"_a,
-             "genome"_a, "feature_type"_a, "layers"_a, "obsm"_a, "var_keys"_a, "obs"_a,
-             "exclude_obs"_a, "cells"_a.none(), "progress"_a.none());
-  module.def("append_to_shards", &append_to_shards, "inputs"_a, "shards"_a, "shard_size"_a,
-             "layer"_a, "extra_genes"_a, "refuse_missing_genes"_a, "var_keys"_a, "make_unique"_a,
-             "shuffle"_a, "seed"_a, "force"_a, "resume"_a, "threads"_a, "memory_budget"_a,
-             "genome"_a, "feature_type"_a, "obs"_a, "exclude_obs"_a, "cells"_a.none(),
+  module.def("convert_to_shards", &convert_to_shards, "cells"_a, "output_dir"_a, "options"_a,
+             "threads"_a, "memory_budget"_a, "progress"_a.none());
+  module.def("matrices_to_append", &matrices_to_append, "shards"_a, "layer"_a);
+  module.def("append_to_shards", &append_to_shards, "cells"_a, "shards"_a, "shard_size"_a,
+             "extra_genes"_a, "refuse_missing_genes"_a, "shuffle"_a, "seed"_a, "force"_a,
+             "resume"_a, "obs"_a, "exclude_obs"_a, "threads"_a, "memory_budget"_a,
              "progress"_a.none());
-  module.def("preprocess", &preprocess, "inputs"_a, "output"_a, "normalize"_a, "target_sum"_a,
-             "log_transform"_a, "n_top_genes"_a, "hvg_flavor"_a, "batch_key"_a, "min_genes"_a,
-             "min_cells"_a, "max_mito_share"_a, "mito_prefix"_a, "keep_counts"_a, "force"_a,
-             "shard_size"_a, "layer"_a, "genes"_a, "refuse_absent_genes"_a, "join"_a,
-             "make_unique"_a, "compression"_a, "threads"_a, "memory_budget"_a, "existing"_a,
-             "genome"_a, "feature_type"_a, "var_keys"_a, "obs"_a, "exclude_obs"_a, "cells"_a.none(),
+  module.def("preprocess", &preprocess, "cells"_a, "output"_a, "options"_a, "compression"_a,
+             "threads"_a, "memory_budget"_a, "progress"_a.none());
+  module.def("matrices_of_shards", &matrices_of_shards, "paths"_a);
+  module.def("export_h5ad", &export_h5ad, "cells"_a, "output"_a, "keep_stored_gene_order"_a,
+             "keep_source_columns"_a, "compression"_a, "overwrite"_a, "obs"_a, "exclude_obs"_a,
+             "threads"_a, "memory_budget"_a, "progress"_a.none());
+  module.def("simulate", &simulate, "cells"_a, "n_cells"_a, "output"_a, "n_files"_a, "seed"_a,
+             "order"_a, "thin"_a, "compression"_a, "overwrite"_a, "threads"_a, "memory_budget"_a,
              "progress"_a.none());
-  module.def("export_h5ad", &export_h5ad, "inputs"_a, "output"_a, "layer"_a, "join"_a,
-             "make_unique"_a, "keep_stored_gene_order"_a, "keep_source_columns"_a, "compression"_a,
-             "threads"_a, "memory_budget"_a, "overwrite"_a, "genome"_a, "feature_type"_a,
-             "layers"_a.none(), "obsm"_a.none(), "var_keys"_a, "obs"_a, "exclude_obs"_a,
-             "cells"_a.none(), "progress"_a.none());
-  module.def("simulate", &simulate, "like"_a, "layer"_a, "n_cells"_a, "output"_a, "n_files"_a,
-             "seed"_a, "order"_a, "thin"_a, "compression"_a, "threads"_a, "memory_budget"_a,
-             "overwrite"_a, "genome"_a, "feature_type"_a, "progress"_a.none());
   module.def("verify", &verify, "path"_a, "threads"_a, "progress"_a.none());
   module.def("describe", &describe, "path"_a, "layer"_a, "genome"_a, "feature_type"_a, "modality"_a,
              "transpose"_a.none());

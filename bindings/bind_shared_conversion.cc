@@ -40,8 +40,7 @@ std::unique_ptr<HeldConversion> begin_shared_conversion(const std::string& text,
                                                         int threads, std::int64_t memory_budget,
                                                         const nb::object& progress) {
   convert::SharedOptions options = convert::shared_options_of(text);
-  options.convert.cells = chosen_cells(std::move(cells));
-  if (options.convert.cells) options.convert.inputs = paths_of(options.convert.cells);
+  options.convert.input = input_cells(std::move(cells));
   return run_with(options.convert, threads, memory_budget, progress,
                   [&](auto&) { return std::make_unique<HeldConversion>(options); });
 }
@@ -49,11 +48,10 @@ std::unique_ptr<HeldConversion> begin_shared_conversion(const std::string& text,
 std::unique_ptr<ShardWorker> open_shard_worker(const std::string& task, GivenCells cells,
                                                int threads, std::int64_t memory_budget,
                                                std::int64_t n_callers) {
-  const convert::ChosenCells chosen = chosen_cells(std::move(cells));
+  const convert::InputCells input = input_cells(std::move(cells));
   ShardWorker::Resources resources{.threads = threads, .n_callers = n_callers};
   if (memory_budget > 0) resources.memory_budget = memory_budget;
-  return call_released(true,
-                       [&] { return std::make_unique<ShardWorker>(task, chosen, resources); });
+  return call_released(true, [&] { return std::make_unique<ShardWorker>(task, input, resources); });
 }
 
 std::vector<std::string> write_shards(ShardWorker& worker, const std::vector<std::int64_t>& shards,
@@ -112,9 +110,9 @@ void bind_shared_conversion(nb::module_& module) {
              return call_released(true, [&] { return worker.is_under_way(); });
            })
       .def("write", &write_shards, "shards"_a, "progress"_a.none());
-  module.def("begin_shared_conversion", &begin_shared_conversion, "options"_a, "cells"_a.none(),
+  module.def("begin_shared_conversion", &begin_shared_conversion, "options"_a, "cells"_a,
              "threads"_a, "memory_budget"_a, "progress"_a.none());
-  module.def("open_shard_worker", &open_shard_worker, "task"_a, "cells"_a.none(), "threads"_a,
+  module.def("open_shard_worker", &open_shard_worker, "task"_a, "cells"_a, "threads"_a,
              "memory_budget"_a, "n_callers"_a);
 }
 

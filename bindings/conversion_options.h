@@ -1,15 +1,13 @@
-// What bindings of conversions share: options that all have, cells in the place of files, results.
+// What bindings of conversions share: options that all have, the cells to convert, results.
 #pragma once
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "cellfeed/convert/append/append.h"
 #include "cellfeed/convert/preprocess/preprocess.h"
 #include "cellfeed/convert/shard_conversion.h"
+#include "paths.h"
 #include "watched_work.h"
 
 namespace cellfeed::bindings {
@@ -48,14 +47,19 @@ nanobind::dict figures_of(const Result& r) {
   return out;
 }
 
-// What is given instead of files: (collection, make_unique, steps, content) of ChosenCells; None.
-using GivenCells = std::optional<std::tuple<std::shared_ptr<const collection::Collection>, bool,
-                                            std::vector<std::string>, std::uint64_t>>;
+// What InputCells holds: the collection, make_unique, the steps that chose its cells, content and
+// paths.
+using GivenCells = std::tuple<std::shared_ptr<const collection::Collection>, bool,
+                              std::vector<std::string>, std::uint64_t, std::vector<FilePath>>;
 
-inline convert::ChosenCells chosen_cells(GivenCells given) {
-  if (!given) return {};
-  auto& [cells, make_unique, steps, content] = *given;
-  return {std::move(cells), make_unique, std::move(steps), content};
+inline convert::InputCells input_cells(GivenCells given) {
+  auto& [cells, make_unique, steps, content, paths] = given;
+  const std::string selection = convert::selection_json(*cells, steps);
+  return {.cells = std::move(cells),
+          .make_unique = make_unique,
+          .selection_json = selection,
+          .content = content,
+          .paths = path_bytes(std::move(paths))};
 }
 
 inline nanobind::dict dict_of(const convert::ConvertResult& r) {
@@ -65,7 +69,6 @@ inline nanobind::dict dict_of(const convert::ConvertResult& r) {
   out["not_finite"] = r.not_finite;
   out["n_absent_genes"] = r.n_absent_genes;
   out["n_genes_left_out"] = r.n_genes_left_out;
-  out["absent_genes_text"] = r.absent_genes_text;
   out["left_out_text"] = r.left_out_text;
   out["n_uploads_removed"] = r.n_uploads_removed;
   out["warnings"] = r.warnings;
@@ -89,7 +92,6 @@ inline nanobind::dict dict_of(const convert::PreprocessResult& r) {
   out["n_shards"] = r.n_shards;
   out["processing"] = r.processing_json;
   out["left_out_text"] = r.left_out_text;
-  out["absent_genes_text"] = r.absent_genes_text;
   out["n_uploads_removed"] = r.n_uploads_removed;
   out["warnings"] = r.warnings;
   return out;

@@ -11,6 +11,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/cache/packed_store.h"
 #include "cellfeed/convert/cache/row_cache.h"
+#include "cellfeed/convert/inputs/input_cells.h"
 #include "cellfeed/format/memory/memory_store.h"
 #include "gil.h"
 #include "waiting_calls.h"
@@ -110,8 +111,9 @@ std::shared_ptr<const Collection> open_collection(
     const std::string& verify, const std::optional<FilePath>& cache_dir, const nb::object& announce,
     const nb::object& progress, const std::string& genome, const std::string& feature_type,
     const std::string& modality, std::optional<bool> transpose, std::vector<std::string> var_keys,
-    bool keeps_packed, const TableColumnNames& table) {
+    bool keeps_packed, const TableColumnNames& table, bool is_to_write) {
   collection::CollectionOptions options;
+  options.open.reads_in_order = is_to_write;
   options.var_keys = std::move(var_keys);
   if (layers.size() == 1)
     options.open.layer = std::move(layers[0]);
@@ -129,6 +131,7 @@ std::shared_ptr<const Collection> open_collection(
   options.make_unique = make_unique;
   options.join = collection::join_from_name(join, genes.has_value());
   if (genes) options.genes = std::move(*genes);
+  if (is_to_write) options.open.row_maker = convert::late_rows();
   if (cache_dir) options.open.row_maker = row_maker(cache_dir->bytes, announce, progress);
   const std::vector<std::string> files = path_bytes(std::move(paths));
   return call_released(are_remote(files), [&] {

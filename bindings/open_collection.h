@@ -39,7 +39,8 @@ std::shared_ptr<const collection::Collection> join_collections(
     std::vector<std::string> var_keys, std::int64_t cache_bytes);
 
 // layers: of each file the first that it has. keeps_packed: what is read is kept in cache_dir as
-// packed records. announce: f(text), before rows are written to it.
+// packed records. announce: f(text), before rows are written to it. is_to_write: all cells are
+// read in order, once, and rows are made as convert::late_rows() says.
 std::shared_ptr<const collection::Collection> open_collection(
     std::vector<FilePath> paths, const std::string& join,
     std::optional<std::vector<std::string>> genes, bool make_unique,
@@ -47,6 +48,7 @@ std::shared_ptr<const collection::Collection> open_collection(
     const std::string& verify, const std::optional<FilePath>& cache_dir,
     const nanobind::object& announce, const nanobind::object& progress, const std::string& genome,
     const std::string& feature_type, const std::string& modality, std::optional<bool> transpose,
-    std::vector<std::string> var_keys, bool keeps_packed, const TableColumnNames& table);
+    std::vector<std::string> var_keys, bool keeps_packed, const TableColumnNames& table,
+    bool is_to_write);
 
 }  // namespace cellfeed::bindings

@@ -57,8 +57,10 @@ print(f"{result.n_rows} rows of {result.n_features} features; statistics of rows
 
 ds = SeriesDataset(folder, window=WINDOW, horizon=HORIZON, target="OT")
 parts = ds.split(by="time", dates={"train": cut, "test": None})
-train = cf.Loader(parts["train"], cf.BlockShuffling(1), batch_size=64, seed=0, drop_last=True)
-test = cf.Loader(parts["test"], cf.Streaming(), batch_size=256)
+train = cf.series.SeriesLoader(
+    parts["train"], cf.BlockShuffling(1), batch_size=64, seed=0, drop_last=True
+)
+test = cf.series.SeriesLoader(parts["test"], cf.Streaming(), batch_size=256)
 target = ds.features.index("OT")
 
 

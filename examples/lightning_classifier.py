@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import pathlib
 import warnings
+from typing import TYPE_CHECKING
 
 import torch
 from _atlas import parse_output_dir
@@ -15,7 +16,9 @@ from lightning.pytorch import LightningModule, Trainer
 
 import cellfeed as cf
 from cellfeed.data import CellDataModule
-from cellfeed.torch import TensorBatch
+
+if TYPE_CHECKING:
+    from cellfeed.batch import TensorBatch
 
 LABEL = "bulk_labels"
 

@@ -15,7 +15,9 @@ def make_loader(shards) -> cf.Loader:
 
 folder = parse_output_dir(__doc__)
 shards = folder / "shards"
-cf.convert_to_shards(write_atlas(folder), shards, join="outer", shard_size=400, overwrite=True)
+cf.convert_to_shards(
+    cf.open(write_atlas(folder), join="outer"), shards, shard_size=400, overwrite=True
+)
 
 undisturbed = [batch.index.tolist() for batch in make_loader(shards)]
 

@@ -77,8 +77,10 @@ ds = SeriesDataset(
     transforms=[LogReturns(PRICES), WindowNorm("zscore", "Volume")],
 )
 parts = ds.split(by="time", dates={"train": cut, "test": None})
-train = cf.Loader(parts["train"], cf.BlockShuffling(1), batch_size=64, seed=0, drop_last=True)
-test = cf.Loader(parts["test"], cf.Streaming(), batch_size=256)
+train = cf.series.SeriesLoader(
+    parts["train"], cf.BlockShuffling(1), batch_size=64, seed=0, drop_last=True
+)
+test = cf.series.SeriesLoader(parts["test"], cf.Streaming(), batch_size=256)
 
 
 def last_value(x: torch.Tensor) -> torch.Tensor:

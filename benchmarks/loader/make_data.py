@@ -27,7 +27,7 @@ options = json.loads(sys.argv[1])
 made = cellfeed.convert_to_shards(**options)
 warnings.simplefilter("ignore")  # the same cells again
 for _ in range(int(sys.argv[2]) - 1):
-    cellfeed.append_to_shards(options["adata_path"], made, force=True)
+    cellfeed.append_to_shards(options["cells"], made, force=True)
 """
 
 
@@ -184,7 +184,7 @@ class Workshop:
         target = home / data
         shutil.rmtree(target, ignore_errors=True)
         order = "mean" if data == "packed_mean" else "source"
-        arguments = {"adata_path": inputs, "output_dir": str(target), "gene_order": order}
+        arguments = {"cells": inputs, "output_dir": str(target), "gene_order": order}
         self._python(CONVERT, json.dumps(arguments), str(n_repeats))
         if spec.repeats_of:
             facts = {

@@ -140,7 +140,7 @@ def main() -> None:
             check(next(iter(batches_of(frame))))
             ratios, theirs = [], iter(batches_of(frame))
             for _ in range(options.rounds):
-                loader = cf.Loader(ds, cf.BlockShuffling(1), batch_size=BATCH)
+                loader = cf.series.SeriesLoader(ds, cf.BlockShuffling(1), batch_size=BATCH)
                 ours = rate(iter(loader), min(options.batches, len(loader) - 1))
                 other = rate(theirs, max(2, options.batches // 60))
                 ratios.append(ours / other)

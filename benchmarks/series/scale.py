@@ -54,7 +54,8 @@ if len(sys.argv) > 1:
     ds = SeriesDataset(sys.argv[1], window=60)
     model = torch.nn.Linear(60 * 20, 20)
     steps = torch.optim.SGD(model.parameters(), 1e-3)
-    for number, batch in enumerate(cf.Loader(ds, cf.BlockShuffling(1), batch_size=512)):
+    loader = cf.series.SeriesLoader(ds, cf.BlockShuffling(1), batch_size=512)
+    for number, batch in enumerate(loader):
         x, y = batch.to_torch()
         loss = torch.nn.functional.mse_loss(model(x.flatten(1)), y[:, 0])
         steps.zero_grad(); loss.backward(); steps.step()
@@ -214,7 +215,9 @@ def measure_cold(
     for number in range(rounds):
         ds = SeriesDataset(path, window=WINDOW, access=access)
         forget_pages(values)
-        loader = cf.Loader(ds, cf.BlockShuffling(1), BATCH, seed=number, threads=threads)
+        loader = cf.series.SeriesLoader(
+            ds, cf.BlockShuffling(1), BATCH, seed=number, threads=threads
+        )
         begin = time.perf_counter()
         for done, _ in enumerate(loader, 1):
             if done == n_batches:

@@ -211,7 +211,9 @@ def measure_windows(folder: pathlib.Path, files: pathlib.Path, options) -> None:
     gather = compiled_gather(folder.parent)
     ds.arrays(np.arange(0, len(ds), 10))  # every page
     for _ in range(options.rounds):
-        loader = cf.Loader(ds, cf.BlockShuffling(1), batch_size=BATCH, threads=options.threads)
+        loader = cf.series.SeriesLoader(
+            ds, cf.BlockShuffling(1), batch_size=BATCH, threads=options.threads
+        )
         ours = rate(loader, min(options.batches, len(loader) - 1))
         mapped = sampled(ds, options.batches // 4)
         others = {

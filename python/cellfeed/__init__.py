@@ -21,17 +21,13 @@ __version__ = "0.1.0"
 # Name -> module that holds it: importing cellfeed loads none of them.
 _LAZY = {
     "Batch": "batch",
-    "Binned": "tokens",
     "BinnedTokens": "tokens",
     "BlockShuffling": "strategies",
     "BlockWeightedSampling": "strategies",
     "CellCollection": "collection",
-    "CellView": "collection",
-    "CellfeedError": "errors",
     "ClassBalancedSampling": "strategies",
     "Config": "config",
     "ContinuousTokens": "tokens",
-    "EncodedCells": "encoded",
     "Encoders": "encoders",
     "GroupSampling": "strategies",
     "Loader": "loader",
@@ -43,63 +39,47 @@ _LAZY = {
     "RankTokens": "tokens",
     "SamplingStrategy": "strategies",
     "SelectGenes": "transforms",
-    "ShardPlan": "shard_plan",
     "Streaming": "strategies",
-    "TokenBatch": "token_batch",
     "WeightedCellSampler": "samplers",
     "WholeShards": "strategies",
     "append_to_shards": "appending",
     "convert_to_shards": "conversion",
     "export_h5ad": "exporting",
-    "finish_shards": "shard_plan",
     "info": "conversion",
-    "load_encoders": "encoders",
     "open": "opening",
-    "plan_preprocess": "preprocessing",
-    "plan_shards": "conversion",
     "preprocess": "preprocessing",
     "scDataset": "scdataset",
     "set_storage_options": "storage",
     "simulate": "simulation",
-    "write_shards": "shard_plan",
 }
 
-_SUBMODULES = ("census", "data", "errors", "series", "torch", "training", "transforms")
+_SUBMODULES = ("census", "cluster", "data", "errors", "series", "training")
 
 # Not open: `from cellfeed import *` leaves Python's own alone.
 __all__ = sorted({*_LAZY, *_SUBMODULES, "__version__"} - {"open"})
 
 if TYPE_CHECKING:
     from . import census as census
+    from . import cluster as cluster
     from . import data as data
     from . import errors as errors
     from . import series as series
-    from . import torch as torch
     from . import training as training
-    from . import transforms as transforms
     from .adapters import MultiIndexable as MultiIndexable
     from .appending import append_to_shards as append_to_shards
     from .batch import Batch as Batch
     from .collection import CellCollection as CellCollection
-    from .collection import CellView as CellView
     from .config import Config as Config
     from .conversion import convert_to_shards as convert_to_shards
     from .conversion import info as info
-    from .conversion import plan_shards as plan_shards
-    from .encoded import EncodedCells as EncodedCells
     from .encoders import Encoders as Encoders
-    from .encoders import load_encoders as load_encoders
     from .exporting import export_h5ad as export_h5ad
     from .loader import Loader as Loader
     from .mapped_collection import MappedCollection as MappedCollection
     from .opening import open as open
-    from .preprocessing import plan_preprocess as plan_preprocess
     from .preprocessing import preprocess as preprocess
     from .samplers import WeightedCellSampler as WeightedCellSampler
     from .scdataset import scDataset as scDataset
-    from .shard_plan import ShardPlan as ShardPlan
-    from .shard_plan import finish_shards as finish_shards
-    from .shard_plan import write_shards as write_shards
     from .simulation import simulate as simulate
     from .storage import set_storage_options as set_storage_options
     from .strategies import BlockShuffling as BlockShuffling
@@ -109,8 +89,6 @@ if TYPE_CHECKING:
     from .strategies import SamplingStrategy as SamplingStrategy
     from .strategies import Streaming as Streaming
     from .strategies import WholeShards as WholeShards
-    from .token_batch import TokenBatch as TokenBatch
-    from .tokens import Binned as Binned
     from .tokens import BinnedTokens as BinnedTokens
     from .tokens import ContinuousTokens as ContinuousTokens
     from .tokens import Masking as Masking

@@ -12,8 +12,10 @@ from typing import Any, NoReturn
 
 from . import _core
 from ._conversion_arguments import absolute, resources
-from ._dask import connected, write_on_cluster
+from ._dask import connected, write_with_dask
+from .collection import CellCollection
 from .errors import CellfeedError
+from .opening import open as open_cells
 from .shard_plan import ShardPlan, begin
 
 _FAILED = 1
@@ -40,12 +42,15 @@ def main() -> None:
     try:
         with connected(arguments.scheduler) as client:
             given = _given(arguments.options_fd)
+            cells = _opened(given.pop("open"))
             threads, budget = given.pop("threads") or None, given.pop("memory_budget") or None
             progress = not arguments.quiet
-            plan = begin(given, None, resources(threads, budget, progress), functools.partial(
+            plan = begin(given, cells, resources(threads, budget, progress), functools.partial(
                 _printed, output=given["output_dir"], as_json=arguments.json
             ))  # fmt: skip
-            text = write_on_cluster(plan, client, threads, budget, progress)
+            text = write_with_dask(
+                plan, client, threads=threads, memory_budget=budget, progress=progress
+            )
         print(text, end="", flush=True)
     except (CellfeedError, ModuleNotFoundError) as error:
         _end(str(error), _FAILED)
@@ -58,11 +63,15 @@ def main() -> None:
 def _given(fd: int) -> dict[str, Any]:
     with os.fdopen(fd) as file:
         given: dict[str, Any] = json.load(file)
-    given["inputs"] = [absolute(path) for path in given["inputs"]]
-    for name in ("output_dir", "cache_dir"):
-        if given.get(name):
-            given[name] = absolute(given[name])
+    given["output_dir"] = absolute(given["output_dir"])
     return given
+
+
+def _opened(how: dict[str, Any]) -> CellCollection:
+    paths = [absolute(path) for path in how.pop("paths")]
+    expression = how.pop("filter")
+    cells = open_cells(paths, **how)
+    return cells.filter(expression) if expression else cells
 
 
 def _printed(conversion: _core.SharedConversion, output: str, as_json: bool) -> str:

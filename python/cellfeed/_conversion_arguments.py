@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,85 +15,62 @@ from ._arguments import (
     as_choice,
     as_chosen_names,
     as_paths,
-    as_text,
+    is_anndata,
     parse_memory_budget,
     parse_threads,
 )
-from ._cells.genes import gene_list
-from ._options import (
-    COMPRESSIONS,
-    JOINS,
-    MISSING_GENES,
-    Compression,
-    Genes,
-    Join,
-    ProcessingOptions,
-    ShardingOptions,
-)
+from ._options import COMPRESSIONS, Compression, Data, ProcessingOptions, ShardingOptions
 from ._progress import Progress, ProgressCallback, as_progress_callback
 from .collection import CellCollection
 from .errors import InvalidArgumentError
+from .opening import open_to_write
 
-# What the core takes for a collection: its core, make_unique, the steps that chose it, its content.
-ChosenCells: TypeAlias = tuple[_core.Collection, bool, list[str], int]
+# What the core takes for a collection: its core, make_unique, the steps that chose it, its content,
+# its files.
+InputCells: TypeAlias = tuple[_core.Collection, bool, list[str], int, list[str]]
 
 
 @contextmanager
-def input_paths(source: object, name: str = "adata_path") -> Iterator[list[str]]:
-    if hasattr(source, "write_h5ad"):
-        with tempfile.TemporaryDirectory(prefix="cellfeed-") as folder:
-            path = os.path.join(folder, "in_memory.h5ad")
-            source.write_h5ad(path)
-            yield [path]
-    else:
-        yield as_paths(name, source)
-
-
-def chosen_cells(source: object, **fixed: tuple[object, object]) -> ChosenCells | None:
-    """The collection that is given instead of files, as the core takes it; None for anything else.
+def cells_to_write(given: Data | CellCollection, **how: Any) -> Iterator[InputCells]:
+    """A collection as the core takes it, or files that are opened to be written elsewhere.
 
     Parameters
     ----------
-    source
-        What was given.
-    **fixed
-        What a collection was opened with: the value given now, and the one that means it was not.
+    given
+        A collection, or what :func:`cellfeed.open` takes.
+    **how
+        How files are opened, as for ``open_to_write``.
     """
-    if not isinstance(source, CellCollection):
-        return None
-    for name, (value, default) in fixed.items():
-        if value is not default and value != default:
-            raise InvalidArgumentError(
-                f"{name} is settled when files are opened: give it to cellfeed.open instead, and "
-                f"leave it out where a collection is written"
-            )
-    len(source)  # says so where it is closed
-    origin = source._origin
-    return source._core, origin.options.make_unique, origin.steps, origin.fingerprint(0)
+    if isinstance(given, CellCollection):
+        yield input_cells(given)
+    elif is_anndata(given) and not given.isbacked:
+        # With uns and varm, which a collection in memory does not hold.
+        with tempfile.TemporaryDirectory(prefix="cellfeed-") as folder:
+            path = os.path.join(folder, "in_memory.h5ad")
+            given.write_h5ad(path)
+            yield input_cells(open_to_write(path, **how))
+    else:
+        yield input_cells(open_to_write(given, **how))
 
 
-def settled_when_opened(
-    gene_vocab: Genes | None, options: ShardingOptions | ProcessingOptions
-) -> dict[str, tuple[object, object]]:
-    """What a collection was opened with: the value given now, and the one that means none."""
-    defaults = {
-        "layer": "X", "layers": None, "obsm": None, "genome": None, "feature_type": None,
-        "join": None, "var_key": None, "make_unique": False,
-    }  # fmt: skip
-    given = {name: (options.get(name, default), default) for name, default in defaults.items()}
-    return {"gene_vocab": (gene_vocab, None), **given}
+def input_cells(cells: CellCollection) -> InputCells:
+    """A collection as the core takes it."""
+    len(cells)  # an error where it is closed
+    origin = cells._origin
+    paths = _core.expand_paths(origin.paths) if origin.paths else []
+    return cells._core, origin.options.make_unique, origin.steps, origin.fingerprint(0), paths
 
 
-def input_of_all(source: object, name: str) -> tuple[CellCollection | None, list[str]]:
-    """A collection, or absolute paths: what several processes can open."""
-    if isinstance(source, CellCollection):
-        return source, []
-    if hasattr(source, "write_h5ad"):
+def cells_of_all(given: Data | CellCollection, name: str) -> CellCollection:
+    """A collection that several processes can open."""
+    if isinstance(given, CellCollection):
+        return given
+    if is_anndata(given):
         raise InvalidArgumentError(
             f"{name} is in the memory of this process, and others write the shards: write it to "
             f"an .h5ad file that all of them see, and give that"
         )
-    return None, [absolute(path) for path in as_paths(name, source)]
+    return open_to_write([absolute(path) for path in as_paths(name, given)], is_shared=True)
 
 
 def absolute(path: str) -> str:
@@ -120,13 +98,6 @@ def resources(
     }
 
 
-def tenx_choice(genome: str | None, feature_type: str | None) -> dict[str, str]:
-    return {
-        "genome": "" if genome is None else as_text("genome", genome),
-        "feature_type": "" if feature_type is None else as_text("feature_type", feature_type),
-    }
-
-
 class ObsChoice(TypedDict):
     """As the core takes it; empty lists choose nothing."""
 
@@ -149,18 +120,9 @@ def obs_choice(
     }
 
 
-def axis_options(
-    gene_vocab: Genes | None, options: ShardingOptions | ProcessingOptions
-) -> dict[str, Any]:
-    """What decides the genes of the output."""
-    missing_genes = as_choice("missing_genes", options.get("missing_genes", "warn"), MISSING_GENES)
-    return {
-        "genes": [] if gene_vocab is None else gene_list(gene_vocab, "gene_vocab"),
-        "refuse_absent_genes": missing_genes == "error",
-        "join": join_text(options.get("join")),
-        "var_keys": as_chosen_names("var_key", options.get("var_key")) or [],
-        "make_unique": as_bool("make_unique", options.get("make_unique", False)),
-    }
+def text_of(options: dict[str, Any]) -> str:
+    """Options as the core takes them; the path of the output goes beside them."""
+    return json.dumps({**options, "output_dir": ""})
 
 
 def existing(options: ShardingOptions | ProcessingOptions) -> str:
@@ -172,10 +134,6 @@ def existing(options: ShardingOptions | ProcessingOptions) -> str:
             "resume continues what is there and overwrite replaces it: choose one"
         )
     return "resume" if resume else "overwrite" if overwrite else "refuse"
-
-
-def join_text(join: Join | None) -> str:
-    return "" if join is None else as_choice("join", join, JOINS)
 
 
 def compression_text(compression: Compression | None) -> str:

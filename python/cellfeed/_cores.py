@@ -61,6 +61,7 @@ def _open_matrix(paths: list[str], options: OpenOptions, layer: Layer) -> _core.
             options.genes_column or "", options.values_column or "", options.var,
             options.obs_columns,
         ),
+        options.is_to_write,
     )  # fmt: skip
 
 

@@ -67,14 +67,41 @@ def check_client(client: object) -> None:
         raise InvalidTypeError("client is asynchronous: give one made with asynchronous=False")
 
 
-def write_on_cluster(
+def write_with_dask(
     plan: ShardPlan[Result],
     client: Client,
-    threads: int | None,
-    memory_budget: int | str | None,
-    progress: Progress,
+    *,
+    threads: int | None = None,
+    memory_budget: int | str | None = None,
+    progress: Progress = None,
 ) -> Result:
-    """Have the workers write what is missing, and finish. Gives the folder back in any case."""
+    """Write the shards of a plan by the workers of a Dask cluster, and finish it.
+
+    Parameters
+    ----------
+    plan
+        What :func:`plan_shards` or :func:`plan_preprocess` gave. It is closed at the end, also
+        after an error: shards that are finished stay, and ``resume=True`` continues.
+    client
+        A :class:`dask.distributed.Client`. All workers see the inputs and the folder under the
+        same paths.
+    threads, memory_budget
+        Of each worker, as for :func:`cellfeed.convert_to_shards`.
+    progress
+        As for :func:`cellfeed.convert_to_shards`.
+
+    Returns
+    -------
+    ShardingResult or PreprocessResult
+        As :func:`cellfeed.convert_to_shards` or :func:`cellfeed.preprocess` give it, with the same
+        bytes in the folder.
+
+    Raises
+    ------
+    ClusterError
+        The scheduler went away, or a worker ended or has another version of cellfeed.
+    """
+    check_client(client)
     with plan, contextlib.ExitStack() as stack:
         if plan.missing:
             _Run(plan, client, threads, memory_budget, progress, stack).write()

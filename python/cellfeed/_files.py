@@ -52,7 +52,7 @@ def _reopen(
     cells = with_obs(CellCollection(files_core(paths, options), Files(paths, options), []), obs)
     if cells.fingerprint != fingerprint:
         raise CorruptDataError(
-            "the files changed since this collection was pickled, so rows and labels are other "
-            f"ones now: open them again instead of unpickling: {', '.join(paths)}"
+            "the files are not those that this collection was opened from: they changed since, or "
+            f"this process has others under these paths; open them again: {', '.join(paths)}"
         )
     return cells

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     import torch
 
-    from .torch import TensorsOnDevice
+    from ._torch import TensorsOnDevice
 
 # What a batch is on a device.
 Tensors = TypeVar("Tensors", bound="TensorsOnDevice")

@@ -104,6 +104,13 @@ class IterationKeywords(TypedDict, total=False):
     drop_last: bool
 
 
+class WindowKeywords(IterationKeywords, total=False):
+    """Arguments of a ``SeriesLoader`` that do not change the type of its batches."""
+
+    memory_budget: int | str
+    threads: int | None
+
+
 class LoaderKeywords(ReaderKeywords, IterationKeywords, total=False):
     """Arguments of a ``Loader`` that do not change the type of its batches."""
 
@@ -133,18 +140,9 @@ class ShardingOptions(TypedDict, total=False):
     """Arguments of ``convert_to_shards`` that decide what is written."""
 
     layout: Layout
-    layer: str
-    layers: Sequence[str] | str | None
-    obsm: Sequence[str] | str | None
-    genome: str | None
-    feature_type: str | None
     gene_order: GeneOrder
-    join: Join | None
-    missing_genes: MissingGenes
     shuffle: bool
     seed: int
-    var_key: Sequence[str] | str | None
-    make_unique: bool
     obs: Sequence[str] | str | None
     exclude_obs: Sequence[str] | str | None
     resume: bool
@@ -166,14 +164,6 @@ class ProcessingOptions(TypedDict, total=False):
     mito_prefix: str
     keep_counts: bool
     force: bool
-    gene_vocab: Genes | None
-    missing_genes: MissingGenes
-    layer: str
-    genome: str | None
-    feature_type: str | None
-    join: Join | None
-    var_key: Sequence[str] | str | None
-    make_unique: bool
     obs: Sequence[str] | str | None
     exclude_obs: Sequence[str] | str | None
     shard_size: int

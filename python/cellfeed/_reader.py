@@ -192,6 +192,6 @@ def report_kept(files: _core.Collection) -> None:
 
 
 def _find_torch_library() -> str:
-    from .torch import find_torch_library
+    from ._torch import find_torch_library
 
     return find_torch_library()

@@ -67,8 +67,9 @@ def _is_of_torch(data: object, *kinds: str) -> bool:
 
 def in_memory(data: Any) -> Any:
     """What was read of a view of a file, which would be read again for each batch that is cut."""
-    if hasattr(data, "to_adata"):
-        return data.to_adata()
+    for method in ("to_anndata", "to_adata"):  # of a view of cells, of an AnnCollection
+        if hasattr(data, method):
+            return getattr(data, method)()
     if getattr(data, "isbacked", False):
         return data.to_memory()
     return data

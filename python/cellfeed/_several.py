@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ._table import CellTable
 
 
-def items_of(given: Data, matrices: Sequence[str]) -> list[Item]:
+def items_of(given: Data, matrices: Sequence[str], name: str = "paths") -> list[Item]:
     """Paths and AnnData in memory, in their order; an AnnData in backed mode is its file.
 
     Parameters
@@ -31,14 +31,16 @@ def items_of(given: Data, matrices: Sequence[str]) -> list[Item]:
         One or several, as for :func:`cellfeed.open`.
     matrices
         Further ones that are to be read.
+    name
+        The argument, for messages.
     """
     if is_anndata(given):
         return [_item(given, matrices)]
     if not isinstance(given, (list, tuple)) or not any(map(is_anndata, given)):
-        return [*as_paths("paths", given)]
+        return [*as_paths(name, given)]
     items: list[Item] = []
     for item in given:
-        items += [_item(item, matrices)] if is_anndata(item) else as_paths("paths", item)
+        items += [_item(item, matrices)] if is_anndata(item) else as_paths(name, item)
     _require_each_once(items)
     return items
 
@@ -88,6 +90,11 @@ class Several:
     items: list[Item]
     options: OpenOptions
     tables: list[pa.Table | None]
+
+    @property
+    def paths(self) -> list[str]:
+        """None: not all of them are files."""
+        return []
 
     @property
     def steps(self) -> list[str]:

@@ -235,7 +235,7 @@ class CellTable:
         """Codes of labels, to be saved with a model: of columns in ``obs=`` and ``categories=``.
 
         Of all label columns where neither was given. ``cells.encoders.save("labels.json")``, and
-        for other data ``cf.open(..., categories=cf.load_encoders("labels.json"))``: the same label
+        for other data ``cf.open(..., categories=cf.Encoders.load("labels.json"))``: the same label
         has the same code.
         """
         return encoders_of(self)

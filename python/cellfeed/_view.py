@@ -8,12 +8,11 @@ from ._batch_matrices import BatchMatrices
 from .batch import Batch
 
 if TYPE_CHECKING:
-    import anndata
     import numpy as np
     import scipy.sparse
     import torch
 
-    from .torch import TensorBatch
+    from ._torch import TensorBatch
 
 
 class BatchOnDemand:
@@ -55,10 +54,6 @@ class BatchOnDemand:
     def to_torch(self, *, dense: bool = False) -> torch.Tensor:
         """As of the batch."""
         return self.batch.to_torch(dense=dense)
-
-    def to_anndata(self) -> anndata.AnnData:
-        """As of the batch, with the obs columns of ``default_obs``: ``to_adata`` has all."""
-        return self.batch.to_anndata()
 
     def to(
         self, device: torch.device | str | int | None = None, *, non_blocking: bool = False

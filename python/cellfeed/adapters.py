@@ -190,7 +190,7 @@ class MultiIndexable:
         The tensor itself where ``X`` is the only member. Members without numbers, such as
         texts, stay as they are.
         """
-        from .torch import as_tensor
+        from ._torch import as_tensor
 
         new = self._each_numeric(
             lambda member: member.to(*args, **kwargs), lambda m: as_tensor(m, *args, **kwargs)
@@ -208,7 +208,7 @@ class MultiIndexable:
 
         What is page-locked already is not copied.
         """
-        from .torch import pinned
+        from ._torch import pinned
 
         return self._each_numeric(lambda member: member.pin_memory(), pinned)
 
@@ -324,7 +324,7 @@ def hf_tahoe_to_tensor(
     num_genes
         Columns of the tensor.
     """
-    from .torch import as_tensor
+    from ._torch import as_tensor
 
     if isinstance(batch, dict):
         genes, values = batch["genes"], batch["expressions"]

@@ -6,18 +6,16 @@ import os
 import warnings as _warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import _core
-from ._arguments import as_bool, as_choice, as_int, as_names, as_path, as_text
+from ._arguments import as_bool, as_choice, as_int, as_path
 from ._cells.genes import report_left_out, report_missing_genes
-from ._conversion_arguments import chosen_cells, input_paths, obs_choice, resources, tenx_choice
+from ._conversion_arguments import cells_to_write, obs_choice, resources
 from ._leftovers import report_uploads
 from ._options import EXTRA_GENES, MISSING_GENES, Data, ExtraGenes, MissingGenes
 from ._progress import Progress
-
-if TYPE_CHECKING:
-    from .collection import CellCollection
+from .collection import CellCollection
 
 
 @dataclass(frozen=True)
@@ -66,28 +64,23 @@ class AppendResult:
 
 
 def append_to_shards(
-    paths: Data | CellCollection,
+    cells: Data | CellCollection,
     shards: str | os.PathLike[str],
     *,
     shard_size: int | None = None,
-    layer: str | None = None,
     missing_genes: MissingGenes = "warn",
     extra_genes: ExtraGenes = "error",
-    var_key: Sequence[str] | str | None = None,
-    make_unique: bool = False,
     shuffle: bool = False,
     seed: int = 0,
     force: bool = False,
     resume: bool = False,
-    genome: str | None = None,
-    feature_type: str | None = None,
     obs: Sequence[str] | str | None = None,
     exclude_obs: Sequence[str] | str | None = None,
     threads: int | None = None,
     memory_budget: int | str | None = None,
     progress: Progress = None,
 ) -> AppendResult:
-    """Add the cells of more files behind those of a shard directory, in new shards.
+    """Add cells behind those of a shard directory, in new shards.
 
     Nothing that is there is written again but the manifest, which comes last: a run that is killed
     leaves the shards as they were. Genes, layers, ``obsm``, layout and the order of genes are those
@@ -98,25 +91,24 @@ def append_to_shards(
 
     Parameters
     ----------
-    paths
-        As for :func:`convert_to_shards`: files, globs, shard directories, an
-        :class:`anndata.AnnData`, or cells of :func:`cellfeed.open`, opened with the genes of the
-        shards (``genes=cellfeed.open(shards).var_names``) and the layers and obsm that they hold.
+    cells
+        Cells of :func:`cellfeed.open`, opened with the genes of the shards
+        (``genes=cellfeed.open(shards).var_names``) and the layers and obsm that they hold. A path,
+        a glob, a list of these or an :class:`anndata.AnnData` is opened so, with the layer that
+        the shards hold of the files they were made from.
     shards
         The directory that :func:`convert_to_shards` or :func:`preprocess` wrote.
     shard_size
         Cells of a new shard; as those that are there by default.
-    layer
-        The matrix of the new files that goes with X of the shards. By default the layer that these
-        hold of the files they were made from.
     missing_genes
         What is done when a source lacks genes of the shards, which are zeros there: ``"warn"``
         gives a :class:`~cellfeed.errors.MissingGenesWarning`, ``"zero"`` says nothing,
         ``"error"`` refuses.
     extra_genes
-        What is done when a source has genes that the shards lack: ``"error"``, or ``"drop"``: they
-        are left out, and each cell keeps its total over all of them, for ``NormalizeTotal``.
-    var_key, make_unique, genome, feature_type, obs, exclude_obs
+        What is done when a file has genes that the shards lack: ``"error"``, or ``"drop"``: they
+        are left out, and each cell keeps its total over all of them, for ``NormalizeTotal``. The
+        genes of a collection were chosen when it was opened, so ``"drop"`` holds for it.
+    obs, exclude_obs
         As for :func:`convert_to_shards`.
     shuffle, seed
         Write the new cells in one random order. They still come behind those that are there: where
@@ -160,29 +152,26 @@ def append_to_shards(
     given: dict[str, Any] = {
         "shards": as_path("shards", shards),
         "shard_size": 0 if shard_size is None else as_int("shard_size", shard_size, 1),
-        "layer": "" if layer is None else as_text("layer", layer),
         "extra_genes": as_choice("extra_genes", extra_genes, EXTRA_GENES),
         "refuse_missing_genes": missing_genes == "error",
-        "var_keys": [] if var_key is None else as_names("var_key", var_key),
-        "make_unique": as_bool("make_unique", make_unique),
         "shuffle": as_bool("shuffle", shuffle),
         "seed": as_int("seed", seed, 0, 2**64 - 1),
         "force": as_bool("force", force),
         "resume": as_bool("resume", resume),
         **obs_choice(obs, exclude_obs),
-        **tenx_choice(genome, feature_type),
     }
-    cells = chosen_cells(
-        paths, layer=(layer, None), var_key=(var_key, None), make_unique=(make_unique, False),
-        genome=(genome, None), feature_type=(feature_type, None),
-    )  # fmt: skip
+    how: dict[str, Any] = {}
+    if isinstance(cells, CellCollection):
+        given["extra_genes"] = "drop"
+    else:
+        layer, layers, obsm, genes = _core.matrices_to_append(given["shards"], "")
+        how = {"layer": layer, "layers": layers, "obsm": obsm, "genes": genes}
     shared = resources(threads, memory_budget, progress)
-    with input_paths([] if cells else paths, "paths") as inputs:
-        made = _core.append_to_shards(inputs, cells=cells, **given, **shared)
+    with cells_to_write(cells, **how) as opened:
+        made = _core.append_to_shards(opened, **given, **shared)
     report_missing_genes(made.pop("missing_genes_text"), missing_genes, stacklevel=2)
     report_left_out(made.pop("left_out_text"), stacklevel=2)
-    for name in ("absent_genes_text", "n_absent_genes"):
-        del made[name]
+    del made["n_absent_genes"]
     report_uploads(made)
     for text in made["warnings"]:
         _warnings.warn(text, UserWarning, stacklevel=2)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ._batch_matrices import BatchMatrices
     from ._options import Rows
-    from .torch import TensorBatch
+    from ._torch import TensorBatch as TensorBatch
 
 __all__ = ["Batch", "BatchObs"]
 
@@ -169,7 +169,7 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
         dense
             Densify a sparse batch.
         """
-        from .torch import batch_to_tensor
+        from ._torch import batch_to_tensor
 
         return batch_to_tensor(self, dense=dense)
 
@@ -194,6 +194,6 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
         return np.array_equal(self.layers.var_names(key), self.var_names)
 
     def _tensors(self) -> TensorBatch:
-        from .torch import TensorBatch
+        from ._torch import TensorBatch as TensorBatch
 
         return TensorBatch.of(self)

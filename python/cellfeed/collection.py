@@ -306,7 +306,7 @@ class CellView(BatchOnDemand, CellCollection):
     :class:`~cellfeed.Batch` has is read once, when it is first asked for, and kept: ``x``,
     ``to_torch()``, ``to(device)`` and the like, in float32 and with the obs columns of
     ``default_obs``; ``cells.read(rows, ...)`` gives other ones. What an AnnData has is as stored:
-    ``X``, ``obs``, ``var``, ``to_adata()``.
+    ``X``, ``obs``, ``var``, ``to_anndata()``.
 
     Picklable: a copy opens the files again, and reads for itself.
     """
@@ -384,7 +384,7 @@ class CellView(BatchOnDemand, CellCollection):
         """Names of the genes, a ``pandas.Index``."""
         return pd.Index(self._core.gene_names, dtype=object)
 
-    def to_adata(self, *, ignore_X: bool = False, ignore_layers: bool = False) -> anndata.AnnData:  # noqa: N803
+    def to_anndata(self, *, ignore_X: bool = False, ignore_layers: bool = False) -> anndata.AnnData:  # noqa: N803
         """An AnnData with ``X``, layers and obsm as stored and every column of obs and var.
 
         Parameters

@@ -27,7 +27,7 @@ from .errors import (
 if TYPE_CHECKING:
     from ._table import CellTable
 
-__all__ = ["Encoders", "load_encoders"]
+__all__ = ["Encoders"]
 
 _VERSION = 1
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -38,7 +38,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 class Encoders(Mapping[str, dict[Label, int]]):
     """Codes of labels by obs column: ``encoders["cell_type"]["B cell"]`` is 0.
 
-    ``cells.encoders`` makes one, :meth:`save` and :func:`load_encoders` keep it, and
+    ``cells.encoders`` makes one, :meth:`save` and :meth:`load` keep it, and
     ``cf.open(..., categories=encoders)`` numbers other data in the same way. Picklable.
 
     Parameters
@@ -134,25 +134,27 @@ class Encoders(Mapping[str, dict[Label, int]]):
         )  # fmt: skip
         _core.write_file(path, (text + "\n").encode())
 
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Encoders:
+        """Read what :meth:`save` wrote.
 
-def load_encoders(path: str | os.PathLike[str]) -> Encoders:
-    """Read what :meth:`Encoders.save` wrote.
+        Parameters
+        ----------
+        path
+            The file.
 
-    Parameters
-    ----------
-    path
-        The file.
-
-    Raises
-    ------
-    NotFoundError, CorruptDataError
-        Naming the file.
-    """
-    content = read_json(path, "label map")
-    try:
-        return _from_json(content)
-    except (InvalidArgumentError, InvalidTypeError) as error:
-        raise CorruptDataError(f"{os.fspath(path)}: not label maps of cellfeed: {error}") from error
+        Raises
+        ------
+        NotFoundError, CorruptDataError
+            Naming the file.
+        """
+        content = read_json(path, "label map")
+        try:
+            return _from_json(content)
+        except (InvalidArgumentError, InvalidTypeError) as error:
+            raise CorruptDataError(
+                f"{os.fspath(path)}: not label maps of cellfeed: {error}"
+            ) from error
 
 
 def _from_json(content: object) -> Encoders:
@@ -293,7 +295,7 @@ def label_maps(
     known = list(known)
     if categories is not None and not isinstance(categories, Mapping):
         raise InvalidTypeError(
-            f"categories must be a dict of obs column -> labels, or what load_encoders gives, not "
+            f"categories must be a dict of obs column -> labels, or what Encoders.load gives, not "
             f"{shown(categories)}"
         )
     fixed: dict[str, list[Label]] = {}

@@ -41,7 +41,6 @@ from ._tuning import Tuning, tuned
 from .batch import Batch
 from .collection import CellCollection
 from .errors import InvalidTypeError
-from .series import SeriesBatch, SeriesDataset, SeriesLoader
 from .strategies import SamplingStrategy, as_strategy
 from .token_batch import TokenBatch
 from .tokens import CellTokens, Masking
@@ -60,8 +59,8 @@ class Loader(BatchDataset[Yielded]):
     Parameters
     ----------
     cells
-        What :func:`cellfeed.open` returned; or a :class:`cellfeed.series.SeriesDataset`, whose
-        windows are then the samples (:class:`cellfeed.series.SeriesLoader`).
+        What :func:`cellfeed.open` returned. Windows of time series have a loader of their own,
+        :class:`cellfeed.series.SeriesLoader`.
     strategy
         The order of an epoch: ``BlockShuffling(block_size=...)``, ``Streaming()``, ...
     batch_size
@@ -132,14 +131,6 @@ class Loader(BatchDataset[Yielded]):
         Before anything is read.
     """
 
-    if not TYPE_CHECKING:
-
-        def __new__(cls, cells=None, *arguments, **options):
-            """A loader of cells, or of windows."""
-            if cls is Loader and isinstance(cells, SeriesDataset):
-                return SeriesLoader(cells, *arguments, **options)
-            return super().__new__(cls)
-
     @overload
     def __init__(
         self: Loader[Batch[csr_matrix]],
@@ -190,28 +181,6 @@ class Loader(BatchDataset[Yielded]):
 
     @overload
     def __init__(
-        self: Loader[SeriesBatch],
-        cells: SeriesDataset[Any],
-        strategy: SamplingStrategy,
-        batch_size: int = ...,
-        *,
-        collate_fn: None = ...,
-        **options: Unpack[LoaderKeywords],
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self: Loader[Yielded],
-        cells: SeriesDataset[Any],
-        strategy: SamplingStrategy,
-        batch_size: int = ...,
-        *,
-        collate_fn: Callable[[SeriesBatch], Yielded],
-        **options: Unpack[LoaderKeywords],
-    ) -> None: ...
-
-    @overload
-    def __init__(
         self: Loader[Yielded],
         cells: CellCollection,
         strategy: SamplingStrategy,
@@ -224,7 +193,7 @@ class Loader(BatchDataset[Yielded]):
 
     def __init__(
         self,
-        cells: CellCollection | SeriesDataset[Any],
+        cells: CellCollection,
         strategy: SamplingStrategy,
         batch_size: int = 1024,
         *,
@@ -251,7 +220,11 @@ class Loader(BatchDataset[Yielded]):
     ) -> None:
         if not isinstance(cells, CellCollection):
             is_name = isinstance(cells, (str, os.PathLike))
-            others = "" if is_name else "; for other collections use cellfeed.scDataset"
+            others = (
+                "" if is_name else
+                "; for other collections use cellfeed.scDataset, for windows of time series "
+                "cellfeed.series.SeriesLoader"
+            )  # fmt: skip
             raise InvalidTypeError(
                 f"cells must come from cellfeed.open(...), not {shown(cells)}{others}"
             )

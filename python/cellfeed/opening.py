@@ -116,7 +116,7 @@ def open(
         obs columns that come with every batch of a loader by default. Of a Parquet table with a
         column for each gene, numeric columns that are named here are obs, and all others genes.
     categories
-        Column -> labels in the order of their codes, or what :func:`load_encoders` gives: fixes the
+        Column -> labels in the order of their codes, or what :meth:`Encoders.load` gives: fixes the
         codes of these columns, instead of numbering the labels of the files. A label of the files
         that the list lacks is an error, unless there is an ``unknown_label``; then it is -1.
     unknown_label
@@ -227,7 +227,49 @@ def open(
         genes_column=genes_column, values_column=values_column, var=as_folder("var", var),
         obs_columns=as_chosen_names("obs", obs) or [], mixed_processing=mixed_processing,
     )  # fmt: skip
-    data = _data_of(paths, options)
+    return _open(paths, options, gene_aliases, storage_options)
+
+
+def open_to_write(
+    paths: Data,
+    *,
+    is_shared: bool = False,
+    layer: str = "X",
+    layers: list[str] | None = None,
+    obsm: list[str] | None = None,
+    genes: list[str] | None = None,
+    make_unique: bool = False,
+) -> CellCollection:
+    """Open files whose cells are read once, in order.
+
+    Parameters
+    ----------
+    paths, layer, layers, obsm, make_unique
+        As for :func:`open`.
+    is_shared
+        Several processes open them.
+    genes
+        The gene axis. Whoever writes reports what is missing.
+    """
+    options = OpenOptions(
+        layer=layer, layers=layers or None, obsm=obsm or None, genes=genes,
+        make_unique=make_unique,
+        missing_genes="warn" if genes is None else "zero", cache_dir=None,
+        is_to_write=not is_shared,
+    )  # fmt: skip
+    # The warnings are of the call of whoever writes.
+    return _open(paths, options, None, None, "cells", 5 if is_shared else 6)
+
+
+def _open(
+    paths: Data,
+    options: OpenOptions,
+    gene_aliases: Sequence[str] | str | None,
+    storage_options: Mapping[str, object] | None,
+    name: str = "paths",
+    stacklevel: int = 3,
+) -> CellCollection:
+    data = _data_of(paths, options, name)
     files = [item for item in data if isinstance(item, str)] if isinstance(data, list) else []
     with taken_back_on_failure(files):
         if isinstance(data, list):
@@ -236,8 +278,10 @@ def open(
             names = _names_of(options.genes, data, options, as_names("gene_aliases", gene_aliases))
             options = replace(options, genes=names)
         cells = _opened(data, options, options.obs_columns)
-    report_missing_genes(cells._core.missing_genes_text, missing_genes, stacklevel=2)
-    report_left_out(cells._core.left_out_text, stacklevel=2)
+    report_missing_genes(
+        cells._core.missing_genes_text, options.missing_genes, stacklevel=stacklevel
+    )
+    report_left_out(cells._core.left_out_text, stacklevel=stacklevel)
     report_blocks()
     return cells
 
@@ -257,10 +301,10 @@ def _set_storage(
         add_options(paths, cache)
 
 
-def _data_of(paths: Data, options: OpenOptions) -> anndata.AnnData | list[Item]:
+def _data_of(paths: Data, options: OpenOptions, name: str) -> anndata.AnnData | list[Item]:
     """What to open: an AnnData that is in memory, or paths and such AnnData."""
     if not is_anndata(paths) or paths.isbacked:
-        return items_of(paths, options.matrices.paths)
+        return items_of(paths, options.matrices.paths, name)
     if options.join is not None:
         raise InvalidArgumentError("join is for several files; an AnnData is one")
     for option, files in _OPTIONS_OF_FILES.items():
@@ -311,6 +355,11 @@ class InMemory:
     adata: anndata.AnnData
     options: OpenOptions
     obs: pa.Table
+
+    @property
+    def paths(self) -> list[str]:
+        """None."""
+        return []
 
     @property
     def steps(self) -> list[str]:

@@ -18,41 +18,25 @@ from ._arguments import (
     as_text,
     check_options,
 )
-from ._cells.genes import report_left_out, report_missing_genes
+from ._cells.genes import report_left_out
 from ._conversion_arguments import (
     absolute,
-    axis_options,
-    chosen_cells,
+    cells_of_all,
+    cells_to_write,
     compression_text,
     existing,
-    input_of_all,
-    input_paths,
     obs_choice,
     resources,
-    settled_when_opened,
-    tenx_choice,
+    text_of,
 )
-from ._dask import check_client, write_on_cluster
 from ._leftovers import report_leftovers
-from ._options import (
-    HVG_FLAVORS,
-    Compression,
-    Data,
-    Genes,
-    HvgFlavor,
-    Join,
-    MissingGenes,
-    Path,
-    ProcessingOptions,
-)
+from ._options import HVG_FLAVORS, Compression, Data, HvgFlavor, ProcessingOptions
 from ._progress import Progress
 from .collection import CellCollection
 from .shard_plan import ShardPlan, begin
 
 if TYPE_CHECKING:
     from typing import Unpack
-
-    from dask.distributed import Client
 
 
 @dataclass(frozen=True)
@@ -94,7 +78,7 @@ class PreprocessResult:
 
 
 def preprocess(
-    input: Data | CellCollection,
+    cells: Data | CellCollection,
     output: str | os.PathLike[str],
     *,
     normalize: bool = True,
@@ -109,14 +93,6 @@ def preprocess(
     mito_prefix: str = "MT-",
     keep_counts: bool = False,
     force: bool = False,
-    gene_vocab: Genes | None = None,
-    missing_genes: MissingGenes = "warn",
-    layer: str = "X",
-    genome: str | None = None,
-    feature_type: str | None = None,
-    join: Join | None = None,
-    var_key: Sequence[str] | str | None = None,
-    make_unique: bool = False,
     obs: Sequence[str] | str | None = None,
     exclude_obs: Sequence[str] | str | None = None,
     shard_size: int = 100_000,
@@ -126,7 +102,6 @@ def preprocess(
     resume: bool = False,
     overwrite: bool = False,
     progress: Progress = None,
-    client: Client | None = None,
 ) -> PreprocessResult:
     """Normalise, log-transform and filter counts, and keep highly variable genes.
 
@@ -143,8 +118,8 @@ def preprocess(
 
     Parameters
     ----------
-    input
-        As for :func:`convert_to_shards`, also cells of :func:`cellfeed.open`; raw counts.
+    cells
+        As for :func:`convert_to_shards`; raw counts.
     output
         A file to write where it ends in ``.h5ad``, else a directory of shards.
     normalize, target_sum
@@ -169,9 +144,7 @@ def preprocess(
     force
         Although the data says that it was done before, or holds fractions where counts are to be
         normalised.
-    gene_vocab, missing_genes, layer, genome, feature_type
-        As for :func:`convert_to_shards`.
-    join, var_key, make_unique, obs, exclude_obs
+    obs, exclude_obs
         As for :func:`convert_to_shards`.
     shard_size
         Cells of a shard.
@@ -183,8 +156,6 @@ def preprocess(
         Of shards: continue a run that was interrupted.
     overwrite
         Replace what is there, once the new is whole.
-    client
-        As for :func:`convert_to_shards`: its workers write the shards; an ``.h5ad`` is refused.
 
     Returns
     -------
@@ -200,7 +171,7 @@ def preprocess(
     InvalidArgumentError
         Values that are NaN, infinite, negative, or (to be normalised) fractions, with file, cell
         and gene; data that was processed before; filters that leave nothing.
-    AlreadyExistsError, NotFoundError, CorruptDataError, NoSpaceError, NoSuchKeyError, ClusterError
+    AlreadyExistsError, NotFoundError, CorruptDataError, NoSpaceError, NoSuchKeyError
         As for :func:`convert_to_shards`.
     """
     options: ProcessingOptions = {
@@ -208,36 +179,18 @@ def preprocess(
         "n_top_genes": n_top_genes, "hvg_flavor": hvg_flavor, "batch_key": batch_key,
         "min_genes": min_genes, "min_cells": min_cells, "max_mito_share": max_mito_share,
         "mito_prefix": mito_prefix, "keep_counts": keep_counts, "force": force,
-        "gene_vocab": gene_vocab, "missing_genes": missing_genes, "layer": layer,
-        "genome": genome, "feature_type": feature_type, "join": join, "var_key": var_key,
-        "make_unique": make_unique, "obs": obs,
-        "exclude_obs": exclude_obs, "shard_size": shard_size, "resume": resume,
+        "obs": obs, "exclude_obs": exclude_obs, "shard_size": shard_size, "resume": resume,
         "overwrite": overwrite,
     }  # fmt: skip
-    if client is not None:
-        check_client(client)
-        plan = plan_preprocess(
-            input, output, threads=threads, memory_budget=memory_budget, progress=progress,
-            **options,
-        )  # fmt: skip
-        return write_on_cluster(plan, client, threads, memory_budget, progress)
-    steps, given = _steps(options), _core_options(output, options)
-    cells = chosen_cells(input, **settled_when_opened(gene_vocab, options))
-    with input_paths([] if cells else input, "input") as inputs:
-        made = _core.preprocess(
-            inputs,
-            given.pop("output_dir"),
-            cells=cells,
-            compression=compression_text(compression),
-            **steps,
-            **given,
-            **resources(threads, memory_budget, progress),
-        )
-    return _result(made, as_path("output", output), None if cells else missing_genes)
+    path, kind = as_path("output", output), compression_text(compression)
+    given, shared = text_of(_core_options(options)), resources(threads, memory_budget, progress)
+    with cells_to_write(cells) as opened:
+        made = _core.preprocess(opened, path, given, kind, **shared)
+    return _result(made, path)
 
 
 def plan_preprocess(
-    input: Data | CellCollection,
+    cells: Data | CellCollection,
     output: str | os.PathLike[str],
     *,
     threads: int | None = None,
@@ -247,12 +200,12 @@ def plan_preprocess(
 ) -> ShardPlan[PreprocessResult]:
     """Begin a preprocessing whose shards other processes write, by any task runner.
 
-    As :func:`cellfeed.plan_shards` is for :func:`convert_to_shards`. All cells are read now, to
-    check their values and to choose genes; :func:`cellfeed.write_shards` reads them once more.
+    As :func:`plan_shards` is for :func:`cellfeed.convert_to_shards`. All cells are read now, to
+    check their values and to choose genes; :func:`write_shards` reads them once more.
 
     Parameters
     ----------
-    input
+    cells
         As for :func:`plan_shards`.
     output
         The folder of the shards; no ``.h5ad``, which one process writes.
@@ -273,16 +226,12 @@ def plan_preprocess(
         An input is not stored by rows.
     """
     check_options("plan_preprocess", options, list(ProcessingOptions.__annotations__))
-    source, inputs = input_of_all(input, "input")
-    chosen_cells(source, **settled_when_opened(options.get("gene_vocab"), options))
-    missing = None if source else options.get("missing_genes", "warn")
-    given = _core_options(output, options)
-    given |= {"inputs": inputs, "output_dir": absolute(given["output_dir"])}
-    given |= {"processing": _steps(options), "layers": [], "obsm": [], "layout": "packed"}
-    given |= {"gene_order": "source", "shuffle": False, "seed": 0}
+    source = cells_of_all(cells, "cells")
+    path = absolute(as_path("output", output))
     return begin(
-        given, source, resources(threads, memory_budget, progress),
-        lambda made: _result(made.finish(), given["output_dir"], missing),
+        {**_core_options(options), "output_dir": path}, source,
+        resources(threads, memory_budget, progress),
+        lambda made: _result(made.finish(), path),
     )  # fmt: skip
 
 
@@ -305,26 +254,21 @@ def _steps(options: ProcessingOptions) -> dict[str, Any]:
     }
 
 
-def _core_options(output: Path, options: ProcessingOptions) -> dict[str, Any]:
-    """What is read and where it goes, as the core takes it."""
+def _core_options(options: ProcessingOptions) -> dict[str, Any]:
+    """What is done and where it goes, as the core takes it."""
     return {
-        "output_dir": as_path("output", output),
+        "processing": _steps(options),
         "shard_size": as_int("shard_size", options.get("shard_size", 100_000), 1),
-        "layer": as_text("layer", options.get("layer", "X")),
-        **axis_options(options.get("gene_vocab"), options),
+        "layout": "packed",
+        "gene_order": "source",
+        "shuffle": False,
+        "seed": 0,
         **obs_choice(options.get("obs"), options.get("exclude_obs")),
         "existing": existing(options),
-        **tenx_choice(options.get("genome"), options.get("feature_type")),
     }
 
 
-def _result(
-    made: dict[str, Any], path: str, missing_genes: MissingGenes | None
-) -> PreprocessResult:
-    """``missing_genes``: None for a collection, of which it was said when it was opened."""
-    absent = made.pop("absent_genes_text")
-    if missing_genes is not None:
-        report_missing_genes(absent, missing_genes, stacklevel=3)
+def _result(made: dict[str, Any], path: str) -> PreprocessResult:
     report_left_out(made.pop("left_out_text"), stacklevel=3)
     report_leftovers(made, stacklevel=3)
     return PreprocessResult(path=path, processing=json.loads(made.pop("processing")), **made)

@@ -310,7 +310,7 @@ def __getattr__(name: str) -> Any:
     kind: type = _KINDS[name]
     bases: tuple[type, ...] = (kind,)
     try:
-        from .torch import DistributedSampler
+        from ._torch import DistributedSampler
 
         bases = (kind, DistributedSampler)
     except ModuleNotFoundError as error:

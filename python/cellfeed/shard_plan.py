@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from . import _core
 from ._arguments import as_int, parse_memory_budget, parse_threads, shown
-from ._conversion_arguments import Resources, chosen_cells
+from ._conversion_arguments import Resources, input_cells
 from ._progress import Progress, ProgressCallback, as_progress_callback
 from .collection import CellCollection
 from .errors import ClusterError, InvalidArgumentError, InvalidTypeError
@@ -60,14 +61,14 @@ class ShardPlan(Generic[Result]):
         self,
         conversion: _core.SharedConversion,
         path: str,
-        source: CellCollection | None,
+        source: CellCollection,
         is_shuffled: bool,
         result_of: Callable[[_core.SharedConversion], Result],
     ) -> None:
         self._conversion: _core.SharedConversion | None = conversion
         self._n_finished = 0
         self._result_of: Callable[[_core.SharedConversion], Result] | None = result_of
-        self._source = source
+        self._source: CellCollection | bytes = source
         self._version = _version()
         self._is_shuffled = is_shuffled
         self._task = conversion.task
@@ -130,7 +131,12 @@ class ShardPlan(Generic[Result]):
 
     def __getstate__(self) -> dict[str, object]:
         storage = public_options([self.path, *self.paths])
-        return {**self.__dict__, "_conversion": None, "_result_of": None, "_storage": storage}
+        # What is wrong with an input is to be an error of the task that reads it.
+        source = self._source if isinstance(self._source, bytes) else pickle.dumps(self._source)
+        return {
+            **self.__dict__, "_conversion": None, "_result_of": None, "_source": source,
+            "_storage": storage,
+        }  # fmt: skip
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         take_public_options(state.pop("_storage"))
@@ -166,21 +172,19 @@ class ShardPlan(Generic[Result]):
 
 def begin(
     options: dict[str, Any],
-    source: CellCollection | None,
+    source: CellCollection,
     shared: Resources,
     result_of: Callable[[_core.SharedConversion], Result],
 ) -> ShardPlan[Result]:
     """Plan what the core's options say; ``shared``: as of ``resources``."""
-    for path in (*options["inputs"], options["output_dir"]):
-        try:
-            path.encode()
-        except UnicodeEncodeError:
-            raise InvalidArgumentError(
-                f"several processes are told paths as UTF-8, which this one is not: {path!r}"
-            ) from None
-    cells = None if source is None else chosen_cells(source)
-    text = json.dumps({"filter": "", "modality": "", **options})
-    conversion = _core.begin_shared_conversion(text, cells, **shared)
+    try:
+        options["output_dir"].encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(
+            f"several processes get the folder as UTF-8, which this path is not: "
+            f"{options['output_dir']!r}"
+        ) from None
+    conversion = _core.begin_shared_conversion(json.dumps(options), input_cells(source), **shared)
     is_shuffled = bool(options["shuffle"])
     return ShardPlan(conversion, options["output_dir"], source, is_shuffled, result_of)
 
@@ -222,7 +226,7 @@ def write_shards(
         This process has another version of cellfeed than the one that planned.
     NotFoundError
         The folder, or an input, is not there for this process.
-    InvalidArgumentError
+    CorruptDataError
         An input is not what it was when the shards were planned.
     CancelledError
         The plan was given up, or the folder is another one of the same name.
@@ -319,7 +323,8 @@ def _worker_of(
         # The same call may have been made before, in a run that is over.
         if _open is not None and _open[0] == key and _open[1].is_under_way():
             return _open[1]
-        cells = None if plan._source is None else chosen_cells(plan._source)
+        source = plan._source
+        cells = input_cells(pickle.loads(source) if isinstance(source, bytes) else source)
         worker = _core.open_shard_worker(plan._task, cells, threads, memory_budget, n_callers)
         _set_open((key, worker))
         return worker

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from . import _core
 from ._arguments import as_bool, as_int, as_path, as_text
 from ._cells.genes import report_left_out
-from ._conversion_arguments import compression_text, resources, tenx_choice
-from ._options import Compression, Path
+from ._conversion_arguments import cells_to_write, compression_text, resources
+from ._options import Compression, Data, Path
 from ._progress import Progress
+from .collection import CellCollection
 from .errors import InvalidArgumentError
 
 
@@ -24,7 +26,7 @@ class SimulationResult:
     n_cells, n_genes, nnz
         Cells, genes and stored values.
     n_real_cells
-        Cells of ``like``.
+        Cells that they were drawn from.
     has_counts
         Whether its values are counts, which are thinned as such.
     bytes
@@ -52,7 +54,7 @@ class SimulationResult:
 
 
 def simulate(
-    like: Path,
+    cells: Data | CellCollection,
     n_cells: int,
     output: Path,
     *,
@@ -60,9 +62,6 @@ def simulate(
     seed: int = 0,
     order: str = "random",
     thin: bool = True,
-    layer: str = "X",
-    genome: str | None = None,
-    feature_type: str | None = None,
     compression: Compression | None = None,
     threads: int | None = None,
     memory_budget: int | str | None = None,
@@ -71,12 +70,12 @@ def simulate(
 ) -> SimulationResult:
     """Make a large ``.h5ad`` of real cells, drawn with replacement and thinned.
 
-    obs column ``source_cell`` says which row of ``like`` a cell comes from.
+    obs column ``source_cell`` says which of ``cells`` a cell comes from.
 
     Parameters
     ----------
-    like
-        The real cells: a file or a shard directory.
+    cells
+        The real cells, as for :func:`convert_to_shards`.
     n_cells
         Cells to make.
     output
@@ -89,10 +88,6 @@ def simulate(
         ``"random"``, ``"source"`` (copies side by side), or an obs column (runs of one label).
     thin
         Keep each count with a probability of the cell's own, uniform on (0.7, 1).
-    layer
-        ``"X"``, ``"raw/X"``, or the name of a layer.
-    genome, feature_type
-        Of 10x files, as for :func:`cellfeed.open`.
     compression
         ``None`` or ``"none"``, and ``"gzip"``.
     threads
@@ -110,19 +105,18 @@ def simulate(
     -------
     SimulationResult
     """
-    made = _core.simulate(
-        as_path("like", like),
-        layer=as_text("layer", layer),
-        n_cells=as_int("n_cells", n_cells, 1),
-        output=as_path("output", output),
-        n_files=as_int("n_files", n_files, 1),
-        seed=as_int("seed", seed, 0, 2**64 - 1),
-        order=as_text("order", order),
-        thin=as_bool("thin", thin),
-        compression=compression_text(compression),
-        overwrite=as_bool("overwrite", overwrite),
-        **tenx_choice(genome, feature_type),
-        **resources(threads, memory_budget, progress),
-    )
+    given: dict[str, Any] = {
+        "n_cells": as_int("n_cells", n_cells, 1),
+        "output": as_path("output", output),
+        "n_files": as_int("n_files", n_files, 1),
+        "seed": as_int("seed", seed, 0, 2**64 - 1),
+        "order": as_text("order", order),
+        "thin": as_bool("thin", thin),
+        "compression": compression_text(compression),
+        "overwrite": as_bool("overwrite", overwrite),
+    }
+    shared = resources(threads, memory_budget, progress)
+    with cells_to_write(cells, make_unique=True) as opened:
+        made = _core.simulate(opened, **given, **shared)
     report_left_out(made.pop("left_out_text"), stacklevel=2)
     return SimulationResult(**made)

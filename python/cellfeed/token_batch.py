@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from ._options import Rows
-    from .torch import TokenTensors
+    from ._torch import TokenTensors
 
 # Arrays of a batch; the last two where something is predicted.
 TOKEN_ARRAYS = (
@@ -179,11 +179,11 @@ class TokenBatch(BatchOfCells["TokenTensors"]):
 
         Page-locked of a loader with ``pin_memory=True``.
         """
-        from .torch import tokens_to_tensors
+        from ._torch import tokens_to_tensors
 
         return tokens_to_tensors(self)
 
     def _tensors(self) -> TokenTensors:
-        from .torch import TokenTensors
+        from ._torch import TokenTensors
 
         return TokenTensors.of(self)

@@ -296,9 +296,6 @@ class ContinuousTokens(CellTokens):
         )  # fmt: skip
 
 
-Binned = BinnedTokens
-
-
 def as_token_output(output: str, tokens: object, masking: object) -> _core.TokenOutput | None:
     """What the core makes tokens by; None of a loader of matrices.
 

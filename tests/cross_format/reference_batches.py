@@ -14,6 +14,7 @@ from reference_plans import SEED, PlannedBatch, Sharing
 
 import cellfeed as cf
 from cellfeed.data import GeneVocab
+from cellfeed.token_batch import TokenBatch
 
 TARGET_SUM = 1e4
 SELECTED = [GENES[column] for column in np.random.default_rng(4).permutation(len(GENES))[:31]]
@@ -112,7 +113,7 @@ def contents_of(batch: Any) -> dict[str, Any]:
         found[f"obs {name}"] = batch.obs[name].copy()
     if "kind" in batch.obs:
         found["kinds"] = batch.obs.labels("kind")
-    if isinstance(batch, cf.TokenBatch):
+    if isinstance(batch, TokenBatch):
         found |= {name: array.copy() for name, array in batch.tokens.items()}
     elif scipy.sparse.issparse(batch.x):
         found |= {"values": batch.x.data.copy(), "shape": np.array(batch.x.shape)}

@@ -179,20 +179,22 @@ def parquet_files(tables, folder, x) -> Opener:
 
 
 def packed_shards(tables, folder, x) -> Opener:
-    cf.convert_to_shards(as_anndata(x), folder / "shards", shard_size=SHARD_SIZE, **FURTHER)
+    cf.convert_to_shards(
+        cf.open(as_anndata(x), **FURTHER), folder / "shards", shard_size=SHARD_SIZE
+    )
     return functools.partial(cf.open, folder / "shards")
 
 
 def dense_shards(tables, folder, x) -> Opener:
-    options = {"layout": "dense", "shard_size": SHARD_SIZE, **FURTHER}
-    cf.convert_to_shards(as_anndata(x), folder / "shards", **options)
+    options = {"layout": "dense", "shard_size": SHARD_SIZE}
+    cf.convert_to_shards(cf.open(as_anndata(x), **FURTHER), folder / "shards", **options)
     return functools.partial(cf.open, folder / "shards")
 
 
 def shards_by_mean(tables, folder, x) -> Opener:
     """Their genes are renumbered, and put back by name."""
-    options = {"gene_order": "mean", "shard_size": N_CELLS, **FURTHER}
-    cf.convert_to_shards(as_anndata(x), folder / "shards", **options)
+    options = {"gene_order": "mean", "shard_size": N_CELLS}
+    cf.convert_to_shards(cf.open(as_anndata(x), **FURTHER), folder / "shards", **options)
     return functools.partial(cf.open, folder / "shards", genes=GENES)
 
 
@@ -233,8 +235,8 @@ def mixed_parts(folder, x, orders) -> list[Any]:
     as_anndata(
         x, parts[1], orders[1], dtype=np.int64 if is_whole(x) else np.float64, order="shuffled"
     ).write_h5ad(folder / "1.h5ad")
-    options = {"shard_size": 30, **FURTHER}
-    cf.convert_to_shards(as_anndata(x, parts[2], orders[2]), folder / "2", **options)
+    third = cf.open(as_anndata(x, parts[2], orders[2]), **FURTHER)
+    cf.convert_to_shards(third, folder / "2", shard_size=30)
     in_memory = as_anndata(x, parts[3], orders[3], stored="dense", dtype=np.float64)
     return [rechunk(folder / "0.h5ad", "gzip"), folder / "1.h5ad", folder / "2", in_memory]
 
@@ -263,8 +265,8 @@ def filtered(tables, folder, x) -> Opener:
 
 def reordered(tables, folder, x) -> Opener:
     """Shards in random order, read by a filter that puts their cells in order again."""
-    options = {"shuffle": True, "seed": 3, "shard_size": SHARD_SIZE, **FURTHER}
-    cf.convert_to_shards(as_anndata(x), folder / "shards", **options)
+    options = {"shuffle": True, "seed": 3, "shard_size": SHARD_SIZE}
+    cf.convert_to_shards(cf.open(as_anndata(x), **FURTHER), folder / "shards", **options)
 
     def open_in_order(**options: Any) -> cf.CellCollection:
         cells = cf.open(folder / "shards", **options)

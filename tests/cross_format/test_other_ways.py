@@ -95,7 +95,7 @@ def test_any_rows_as_any_dtype(tables, name, dtype):
 @pytest.mark.parametrize("name", FORMATS)
 def test_views_are_those_of_anndata(tables, name):
     rows, genes = ROWS[np.unique(ROWS, return_index=True)[1]], SELECTED[:9]
-    found = tables.cells(name)[rows, genes].to_adata()
+    found = tables.cells(name)[rows, genes].to_anndata()
     wanted = as_anndata(matrix("counts"), rows)[:, genes]
     assert list(found.obs_names) == list(wanted.obs_names)
     assert list(found.var_names) == genes

@@ -164,7 +164,7 @@ def append_command(atlas: pathlib.Path) -> list:
 # Fails as the program does.
 SAVE_VOCABULARY = """
 import sys
-from cellfeed import CellfeedError
+from cellfeed.errors import CellfeedError
 from cellfeed.data.vocab import GeneVocab
 try:
     GeneVocab.from_genes(["x", "y", "z"]).save(sys.argv[1])

@@ -408,7 +408,7 @@ def judge(folder: pathlib.Path, expected: list[object]) -> dict[str, object]:
     try:
         right = repr(everything_in(folder)) == repr(expected)
         outcome, message = ("right", "") if right else ("wrong", "other values without an error")
-    except cf.CellfeedError as error:
+    except cf.errors.CellfeedError as error:
         outcome, message = "named", f"{type(error).__name__}: {error}"
         if isinstance(error, cf.errors.InternalError):
             outcome = "crash"

@@ -67,7 +67,7 @@ def run_rank(rank, cases, folder):
             length = len(batches)
             epochs = [[rows_of(batch) for batch in batches] for _ in range(2)]
             out[name] = {"length": length, "epochs": epochs}
-        except cf.CellfeedError as error:
+        except cf.errors.CellfeedError as error:
             out[name] = {"error": str(error)}
     with open(os.path.join(folder, f"rank{rank}.json"), "w") as file:
         json.dump(out, file)

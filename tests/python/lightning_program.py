@@ -192,7 +192,7 @@ def run_resume(atlas, folder):
     def message(make, file):
         try:
             fit(make, folder, {"max_epochs": 3}, ckpt_path=file)
-        except cf.CellfeedError as error:
+        except cf.errors.CellfeedError as error:
             return str(error)
         return ""
 
@@ -208,7 +208,7 @@ def run_resume(atlas, folder):
     try:
         refused = {"max_steps": 2}, None, {"every_n_train_steps": 2}
         fit(make_cases(atlas)["DataLoader, workers"], os.path.join(folder, "refused"), *refused)
-    except cf.CellfeedError as error:
+    except cf.errors.CellfeedError as error:
         out["refused"] = str(error)
     with open(os.path.join(folder, "resume.json"), "w") as file:
         json.dump(out, file)

@@ -153,7 +153,7 @@ def rows_of(batch):
 def outcome(make, path, rank):
     try:
         return {"rows": [rows_of(batch) for batch in make(path, rank)]}
-    except cf.CellfeedError as error:
+    except cf.errors.CellfeedError as error:
         return {"error": str(error)}
 
 

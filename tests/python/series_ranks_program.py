@@ -27,7 +27,9 @@ def make_data(path):
 
 
 def make_loader(path, **options):
-    return cf.Loader(make_data(path), cf.BlockShuffling(1), BATCH_SIZE, seed=5, **options)
+    return cf.series.SeriesLoader(
+        make_data(path), cf.BlockShuffling(1), BATCH_SIZE, seed=5, **options
+    )
 
 
 def told(batch):

@@ -60,8 +60,8 @@ def paths_of(files, names: str) -> list[pathlib.Path]:
 @pytest.fixture
 def appended(files):
     shards = files["folder"] / "shards"
-    wanted = {"layers": ["twice"], "obsm": ["X_pca"]}
-    cf.convert_to_shards(paths_of(files, "a"), shards, shard_size=40, **wanted)
+    first = cf.open(paths_of(files, "a"), layers=["twice"], obsm=["X_pca"])
+    cf.convert_to_shards(first, shards, shard_size=40)
     cf.append_to_shards(paths_of(files, "b"), shards)
     cf.append_to_shards(paths_of(files, "c"), shards)
     return shards
@@ -95,11 +95,11 @@ def test_values_and_labels_are_those_of_anndata(files, appended):
 def test_obs_is_that_of_one_conversion_and_an_export_that_of_anndata(files, appended):
     together = files["folder"] / "together"
     cf.convert_to_shards(
-        paths_of(files, "abc"), together, shard_size=40, layers=["twice"], obsm=["X_pca"]
+        cf.open(paths_of(files, "abc"), layers=["twice"], obsm=["X_pca"]), together, shard_size=40
     )
     folder = files["folder"]
-    found = cf.open(appended)[:].to_adata()
-    wanted = cf.open(together)[:].to_adata()
+    found = cf.open(appended)[:].to_anndata()
+    wanted = cf.open(together)[:].to_anndata()
     # Columns come in the order in which shards have them first.
     assert_frame_equal(found.obs, wanted.obs, check_like=True)
     assert (found.X != wanted.X).nnz == 0
@@ -169,7 +169,7 @@ def test_cells_come_from_memory_shards_and_collections(files):
     result = cf.append_to_shards(chosen, shards)
     assert result.n_cells_added == 15
     whole = anndata.concat([files["a"], files["b"], files["c"], extra[25:]])
-    found = cf.open(result)[:].to_adata()
+    found = cf.open(result)[:].to_anndata()
     assert (found.X != whole.X).nnz == 0
     assert list(found.obs_names) == list(whole.obs_names)
     assert list(found.obs["cell_type"]) == list(whole.obs["cell_type"])
@@ -240,7 +240,7 @@ def test_labels_are_right_in_shards_of_either_kind(files):
 def test_what_does_not_fit_is_refused_and_nothing_is_written(files):
     folder = files["folder"]
     shards = folder / "shards"
-    cf.convert_to_shards(paths_of(files, "a"), shards, shard_size=40, layers=["twice"])
+    cf.convert_to_shards(cf.open(paths_of(files, "a"), layers=["twice"]), shards, shard_size=40)
     before = {path.name: path.read_bytes() for path in shards.iterdir()}
     text = make_cells(6, 20, ["B"], depth=["deep"] * 20)
     bare = make_cells(7, 20, ["B"])
@@ -258,7 +258,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(files):
     cf.preprocess(folder / "a.h5ad", folder / "normalised.h5ad", n_top_genes=None)
     cf.convert_to_shards(paths_of(files, "b"), folder / "plain", shard_size=40)
     with pytest.raises(InvalidArgumentError, match=r"processed otherwise .*log1p"):
-        cf.append_to_shards(folder / "normalised.h5ad", folder / "plain", layer="X")
+        cf.append_to_shards(folder / "normalised.h5ad", folder / "plain")
     with pytest.raises(AlreadyExistsError, match=r"a\.h5ad"):
         cf.append_to_shards([*paths_of(files, "c"), *paths_of(files, "a")], shards)
     with pytest.raises(NotFoundError):
@@ -298,7 +298,7 @@ def test_values_become_the_type_of_the_shards_or_nothing_is_appended(files):
 def test_the_layer_is_that_of_the_shards(files):
     folder = files["folder"]
     shards = folder / "shards"
-    cf.convert_to_shards(paths_of(files, "a"), shards, layer="twice", shard_size=40)
+    cf.convert_to_shards(cf.open(paths_of(files, "a"), layer="twice"), shards, shard_size=40)
     cf.append_to_shards(paths_of(files, "b"), shards)
     assert (files["b"].layers["twice"] != cf.open(shards)[90:].X).nnz == 0
     cells = cf.open(paths_of(files, "c"), genes=GENES)
@@ -342,7 +342,7 @@ def test_of_two_writers_each_is_done_or_refused_by_name(files):
         cells = cf.open(shards)
         assert len(cells) == sum(wanted.values())
         assert cf.data.validate_shard_dir(shards)
-        names = {name.split("-")[0] for name in cells[:].to_adata().obs_names}
+        names = {name.split("-")[0] for name in cells[:].to_anndata().obs_names}
         assert names == {{"a": "1", "b": "2", "c": "3"}[name] for name in wanted}
 
 
@@ -421,24 +421,21 @@ def write_genes(path, genes, ids, base=0, cells=3):
 
 
 @pytest.mark.parametrize(
-    ("genes", "ids", "options"),
+    ("genes", "ids"),
     [
-        (["B", "A", "A", "C"], ["e2", "e3", "e1", "e4"], {}),  # the other A is first
-        (["B", "A", "A", "C"], None, {}),  # nothing tells which is first
-        (["A", "B", "A", "C"], ["e3", "e2", "e1", "e4"], {}),
-        (["A", "A-1", "B", "A"], ["e1", "e9", "e2", "e3"], {"extra_genes": "drop"}),
-        (["A", "B", "C"], ["e3", "e2", "e4"], {}),  # one that the shards may have as A-1
-        (["A", "B", "B", "C"], None, {"extra_genes": "drop"}),
+        (["B", "A", "A", "C"], ["e2", "e3", "e1", "e4"]),  # the other A is first
+        (["B", "A", "A", "C"], None),  # nothing tells which is first
+        (["A", "B", "A", "C"], ["e3", "e2", "e1", "e4"]),
+        (["A", "A-1", "B", "A"], ["e1", "e9", "e2", "e3"]),
+        (["A", "B", "C"], ["e3", "e2", "e4"]),  # one that the shards may have as A-1
+        (["A", "B", "B", "C"], None),
     ],
 )
-def test_repeated_names_are_no_evidence_of_which_gene_it_is(tmp_path, genes, ids, options):
+def test_repeated_names_are_no_evidence_of_which_gene_it_is(tmp_path, genes, ids):
     """As opening both together has it."""
     write_genes(tmp_path / "one.h5ad", ["A", "B", "A", "C"], ["e1", "e2", "e3", "e4"])
     write_genes(tmp_path / "two.h5ad", genes, ids, 10)
-    cf.convert_to_shards(tmp_path / "one.h5ad", tmp_path / "shards", make_unique=True)
-    with pytest.raises(InvalidArgumentError, match="names that repeat do not say which genes"):
-        cf.append_to_shards(tmp_path / "two.h5ad", tmp_path / "shards", make_unique=True, **options)
-    assert len(cf.open(tmp_path / "shards")) == 3
+    cf.convert_to_shards(cf.open(tmp_path / "one.h5ad", make_unique=True), tmp_path / "shards")
     names = cf.open(tmp_path / "shards").var_names
     chosen = cf.open(tmp_path / "two.h5ad", genes=names, make_unique=True, missing_genes="zero")
     with pytest.raises(InvalidArgumentError, match="names that repeat do not say which genes"):
@@ -449,7 +446,7 @@ def test_repeated_names_are_no_evidence_of_which_gene_it_is(tmp_path, genes, ids
 
 def test_unique_names_are_not_appended_to_numbered_ones_without_evidence(tmp_path):
     write_genes(tmp_path / "one.h5ad", ["A", "B", "A"], ["e1", "e2", "e3"])
-    cf.convert_to_shards(tmp_path / "one.h5ad", tmp_path / "shards", make_unique=True)
+    cf.convert_to_shards(cf.open(tmp_path / "one.h5ad", make_unique=True), tmp_path / "shards")
     for ids in (None, ["e1", "e3", "e2"]):
         write_genes(tmp_path / "two.h5ad", ["A-1", "A", "B"], ids, 10)
         with pytest.raises(InvalidArgumentError, match="names that repeat do not say which genes"):
@@ -466,8 +463,10 @@ def test_repeated_names_that_are_known_to_be_the_same_are_appended(tmp_path, ids
     genes = ["A", "B", "A", "C"]
     write_genes(tmp_path / "one.h5ad", genes, ids)
     write_genes(tmp_path / "two.h5ad", genes, ids, 10)
-    cf.convert_to_shards(tmp_path / "one.h5ad", tmp_path / "shards", make_unique=True)
-    cf.append_to_shards(tmp_path / "two.h5ad", tmp_path / "shards", make_unique=True)
+    cf.convert_to_shards(cf.open(tmp_path / "one.h5ad", make_unique=True), tmp_path / "shards")
+    names = cf.open(tmp_path / "shards").var_names
+    cells = cf.open(tmp_path / "two.h5ad", genes=names, make_unique=True)
+    cf.append_to_shards(cells, tmp_path / "shards")
     cells = cf.open(tmp_path / "shards")
     assert list(cells.var_names) == ["A", "B", "A-1", "C"]
     np.testing.assert_array_equal(cells[[0, 3]].X.toarray(), [[1, 2, 3, 4], [11, 12, 13, 14]])

@@ -426,7 +426,7 @@ def test_shards_are_not_written_to_what_stands_before_a_nul_byte(tmp_path):
 
 def test_secrets_of_urls_are_masked_in_every_message():
     for url in ("s3://KEY:SECRET@bucket/a.h5ad", "https://host/a.h5ad?x=1&sig=SECRET"):
-        with pytest.raises(cf.CellfeedError) as caught:
+        with pytest.raises(cf.errors.CellfeedError) as caught:
             cf.open(url)
         assert "SECRET" not in str(caught.value)
         assert "SECRET" not in str(caught.value.path)

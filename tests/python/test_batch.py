@@ -11,8 +11,8 @@ from small_atlas import make_anndata, write_atlas
 
 import cellfeed as cf
 from cellfeed._batch_source import BatchSource
+from cellfeed._torch._tensors import scattered
 from cellfeed.errors import InvalidTypeError
-from cellfeed.torch._tensors import scattered
 from cellfeed.transforms import adata_to_mindex, fetch_transform_adata
 
 N = 60

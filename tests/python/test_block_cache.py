@@ -407,7 +407,7 @@ def test_the_smallest_objects(served, tmp_path):
     served.take_sent()
     np.testing.assert_array_equal(dense(cf.open(f"{served.url}/a.h5ad").read([1])), np.eye(3)[[1]])
     assert served.take_sent() == []
-    with pytest.raises(cf.CellfeedError, match=r"empty\.h5ad"):
+    with pytest.raises(cf.errors.CellfeedError, match=r"empty\.h5ad"):
         cf.open(f"{served.url}/empty.h5ad")
 
 
@@ -430,7 +430,7 @@ def test_folders_that_cannot_hold_blocks_are_named(served, tmp_path):
     x = write_cells(served.folder / "a.h5ad")
     url = f"{served.url}/a.h5ad"
     (tmp_path / "file").touch()
-    with pytest.raises(cf.CellfeedError, match="file"):
+    with pytest.raises(cf.errors.CellfeedError, match="file"):
         cf.open(url, cache_mode="block", cache_dir=tmp_path / "file")
     with pytest.raises(InvalidArgumentError, match="local disk"):
         cf.open(url, cache_mode="block", cache_dir="s3://atlas/cache")
@@ -459,7 +459,7 @@ def test_modes_that_are_no_texts(served, tmp_path):
         with pytest.raises(cf.errors.InvalidTypeError, match="cache_mode"):
             cf.set_storage_options(served.url, {"cache_dir": tmp_path, "cache_mode": mode})
     for mode in (3, "blocks", True):
-        with pytest.raises(cf.CellfeedError, match="cache_mode must be"):
+        with pytest.raises(cf.errors.CellfeedError, match="cache_mode must be"):
             cf.open(f"{served.url}/a.h5ad", cache_mode=mode, cache_dir=tmp_path)
     with pytest.raises(cf.errors.InvalidTypeError, match="storage_options must be a mapping"):
         cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=tmp_path, storage_options=3)

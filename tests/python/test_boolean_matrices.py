@@ -24,11 +24,11 @@ def test_they_come_back(tmp_path, cells, source, compression):
     rows = np.arange(59, -1, -7) if source == "view" else np.arange(60)
     data = tmp_path / "in.h5ad"
     if source == "shards":
-        cf.convert_to_shards(data, tmp_path / "shards", shard_size=25, layers=["m"])
+        cf.convert_to_shards(cf.open(data, layers=["m"]), tmp_path / "shards", shard_size=25)
         data = tmp_path / "shards"
-    data = cf.open(data, layers=["m"])[rows] if source == "view" else data
-    layers = ["m"] if source == "file" else None
-    cf.export_h5ad(data, tmp_path / "out.h5ad", compression=compression, layers=layers)
+    else:
+        data = cf.open(data, layers=["m"])[rows]
+    cf.export_h5ad(data, tmp_path / "out.h5ad", compression=compression)
     read = anndata.read_h5ad(tmp_path / "out.h5ad")
     for matrix, wanted in ((read.X, cells.X), (read.layers["m"], cells.layers["m"])):
         assert matrix.dtype == bool

@@ -34,15 +34,15 @@ SOUND = {
     "python/cellfeed/__init__.py": "def __getattr__(name):\n    from .loader import Loader\n",
     "python/cellfeed/errors.py": "",
     "python/cellfeed/_arguments.py": "",
-    "python/cellfeed/torch/__init__.py": "from .tensors import x\n",
-    "python/cellfeed/torch/tensors.py": "import torch\nfrom ..batch import Batch\n",
+    "python/cellfeed/_torch/__init__.py": "from .tensors import x\n",
+    "python/cellfeed/_torch/tensors.py": "import torch\nfrom ..batch import Batch\n",
     "python/cellfeed/batch.py": (
         "import typing\nfrom . import _arguments, _core\n"
         "if typing.TYPE_CHECKING:\n    import torch\n    from .loader import Loader\n"
-        "def f():\n    from .torch import x\n"
+        "def f():\n    from ._torch import x\n"
     ),
     "python/cellfeed/loader.py": "from .batch import Batch\nfrom cellfeed.errors import Error\n",
-    "python/cellfeed/data/cells.py": "from .. import loader\nfrom ..torch.tensors import x\n",
+    "python/cellfeed/data/cells.py": "from .. import loader\nfrom .._torch.tensors import x\n",
 }
 
 
@@ -154,12 +154,12 @@ def test_an_arrow_that_no_import_follows_is_found(tmp_path):
         ),
         ("python/cellfeed/batch.py", "import cellfeed.loader", "batch may not import loader"),
         ("python/cellfeed/batch.py", "from . import loader", "batch may not import loader"),
-        ("python/cellfeed/batch.py", "from .torch import x", "batch may not import torch"),
-        ("python/cellfeed/torch/up.py", "from ..loader import L", "torch may not import loader"),
+        ("python/cellfeed/batch.py", "from ._torch import x", "batch may not import _torch"),
+        ("python/cellfeed/_torch/up.py", "from ..loader import L", "_torch may not import loader"),
         (
-            "python/cellfeed/torch/up.py",
+            "python/cellfeed/_torch/up.py",
             "def f():\n    from ..data.cells import C",
-            "torch may not import data",
+            "_torch may not import data",
         ),
         ("python/cellfeed/data/y.py", "from torch.utils import data", "y.py:1: torch is imported"),
     ],

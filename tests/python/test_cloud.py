@@ -320,7 +320,7 @@ def test_http_servers(tmp_path):
         ({"page": True}, "HTML page"),
     ):
         server = FileServer(tmp_path, **options)
-        with server, pytest.raises(cf.CellfeedError, match=message):
+        with server, pytest.raises(cf.errors.CellfeedError, match=message):
             cf.open(f"{server.url}/a.h5ad")
 
 
@@ -402,7 +402,7 @@ def test_copies_are_made_once_and_belong_to_a_version(proxied, bucket, tmp_path)
         with pytest.raises(InvalidArgumentError, match="a folder of a local disk"):
             cf.open("s3://atlas/x/a.h5ad", storage_options={"cache_dir": "s3://atlas/copies"})
         (tmp_path / "file").touch()
-        with pytest.raises(cf.CellfeedError, match="file"):
+        with pytest.raises(cf.errors.CellfeedError, match="file"):
             cf.open("s3://atlas/x/a.h5ad", storage_options={"cache_dir": tmp_path / "file"})
     finally:
         cf.set_storage_options("s3://atlas", {})

@@ -229,7 +229,7 @@ def test_a_connection_string(blobs):
         ("UseDevelopmentStorage=true", "names no account"),
         ("AccountKey=hush=", "no storage account is named"),
     ):
-        with pytest.raises(cf.CellfeedError, match=message) as refused:
+        with pytest.raises(cf.errors.CellfeedError, match=message) as refused:
             cf.open(blobs.path, storage_options={"connection_string": wrong})
         assert "hush" not in str(refused.value)
 

@@ -16,6 +16,7 @@ from store_clients import requested_store
 from test_cloud import assert_cells, write_cells
 
 import cellfeed as cf
+from cellfeed.collection import CellView
 from cellfeed.verification import validate_shard_dir
 
 pytestmark = pytest.mark.slow
@@ -130,7 +131,7 @@ def test_ctrl_c_ends_what_waits_for_a_server(link, fault, tmp_path):
 
 def assert_right(name, result, adata):
     """What the same call gives once the server answers again."""
-    if isinstance(result, cf.CellCollection | cf.CellView):
+    if isinstance(result, cf.CellCollection | CellView):
         kept = adata[adata.obs["depth"] > 0] if name == "a filter" else adata
         assert (result[:].X != kept.X).nnz == 0
     elif name == "obs":

@@ -147,19 +147,19 @@ def test_several_processes_write_the_shards_of_a_bucket(bucket, s3, tmp_path, mo
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     monkeypatch.chdir(tmp_path)
     cf.set_storage_options("s3://atlas", {"endpoint_url": s3.url})
-    with cf.plan_shards("s3://atlas/a.h5ad", "s3://atlas/out", shard_size=100) as plan:
+    with cf.cluster.plan_shards("s3://atlas/a.h5ad", "s3://atlas/out", shard_size=100) as plan:
         assert (plan.path, plan.n_shards) == ("s3://atlas/out", 5)
         (tmp_path / "plan").write_bytes(pickle.dumps(plan))
         code = """
 import cellfeed as cf, pathlib, pickle
 plan = pickle.loads(pathlib.Path("plan").read_bytes())
-written = [cf.write_shards(plan, shards) for shards in ([0, 1], [2, 3, 4], [1])]
+written = [cf.cluster.write_shards(plan, shards) for shards in ([0, 1], [2, 3, 4], [1])]
 pathlib.Path("written").write_bytes(pickle.dumps(written))
 """
         done = run_python(code)
         assert done.returncode == 0, done.stderr
         written = pickle.loads((tmp_path / "written").read_bytes())
-        cf.finish_shards(plan, written[:2])
+        cf.cluster.finish_shards(plan, written[:2])
     assert_cells(cf.open("s3://atlas/out"), adata)
     for path in (tmp_path / "alone").glob("*.cells"):
         stored = bucket.get_object(Bucket="atlas", Key=f"out/{path.name}")["Body"].read()
@@ -171,7 +171,7 @@ pathlib.Path("written").write_bytes(pickle.dumps(written))
 def test_threads_of_python_run_while_a_plan_gives_its_folder_back(proxied, bucket, tmp_path):
     """Here such threads are the link to the bucket, and nobody else removes the lock."""
     write_cells(tmp_path / "a.h5ad")
-    plan = cf.plan_shards(tmp_path / "a.h5ad", "s3://atlas/out", shard_size=100)
+    plan = cf.cluster.plan_shards(tmp_path / "a.h5ad", "s3://atlas/out", shard_size=100)
     listed = bucket.list_objects_v2(Bucket="atlas", Prefix="out/.lock.held")
     assert listed["KeyCount"] == 1
     plan.close()

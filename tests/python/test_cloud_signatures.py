@@ -87,7 +87,9 @@ def test_signatures(tmp_path, monkeypatch, token):
         with pytest.raises(cf.errors.CorruptDataError, match="no HDF5 signature"):
             cf.open("s3://buck/there.h5ad", cache_mode="file", cache_dir=tmp_path / "cache")
         assert "x-amz-checksum-mode" in server.headers
-        with pytest.raises(cf.CellfeedError):  # nothing of what is written is there afterwards
+        with pytest.raises(
+            cf.errors.CellfeedError
+        ):  # nothing of what is written is there afterwards
             cf.convert_to_shards(tmp_path / "a.h5ad", "s3://buck/out é")
     assert all(good and bool(token) == has_token for _, _, good, has_token, _ in server.seen)
     assert {command for command, *_ in server.seen} >= {"HEAD", "GET", "PUT"}

@@ -343,7 +343,7 @@ def test_bytes_are_those_that_were_asked_for(store, tmp_path):
     cells = cf.open(store.url("a.h5ad"))
     rows = np.random.default_rng(0).integers(0, N_CELLS, 200)
     assert (adata.X[rows] != cells[rows].X).nnz == 0
-    with pytest.raises(cf.CellfeedError, match="bytes"):
+    with pytest.raises(cf.errors.CellfeedError, match="bytes"):
         cf.open(store.url("bytes"))
 
 
@@ -355,7 +355,7 @@ def test_vocabularies_and_label_maps_are_kept_there(store, tmp_path):
     assert GeneVocab.from_file(store.url("made/vocab.json")).genes == vocabulary.genes
     encoders = cf.Encoders({"kind": ["b", "a"]})
     encoders.save(store.url("made/labels.json"))
-    assert cf.load_encoders(store.url("made/labels.json")) == encoders
+    assert cf.Encoders.load(store.url("made/labels.json")) == encoders
     store.put("a.h5ad", tmp_path / "a.h5ad")
     genes = GeneVocab.from_file(store.url("made/vocab.json"))
     assert_cells(cf.open(store.url("a.h5ad"), genes=genes), adata)
@@ -418,7 +418,7 @@ def test_copies_of_what_was_written_in_parts_are_made(store, tmp_path):
     """Whose checksum is that of its parts, or none."""
     (tmp_path / "large").write_bytes(random.Random(1).randbytes(12 << 20))
     store.put("large", tmp_path / "large")
-    with pytest.raises(cf.CellfeedError, match="large"):  # it is no file of cells
+    with pytest.raises(cf.errors.CellfeedError, match="large"):  # it is no file of cells
         cf.open(store.url("large"), cache_mode="file", cache_dir=tmp_path / "cache")
     copies = [path for path in (tmp_path / "cache").iterdir() if path.name.endswith("-large")]
     assert [path.read_bytes() for path in copies] == [(tmp_path / "large").read_bytes()]

@@ -297,12 +297,12 @@ def straggler(strict, tmp_path):
     """A plan, its cells, and a process that is held in the midst of the first of its two shards."""
     proxied, _ = strict
     x = write_large(tmp_path / "large.h5ad")
-    with cf.plan_shards(tmp_path / "large.h5ad", "s3://atlas/out", shard_size=5000) as plan:
+    with cf.cluster.plan_shards(tmp_path / "large.h5ad", "s3://atlas/out", shard_size=5000) as plan:
         (tmp_path / "plan").write_bytes(pickle.dumps(plan))
         proxied.set_faults(Fault(kind="hold", method="PUT", path="partNumber=2", nth=(1,)))
         code = "import cellfeed as cf, pathlib, pickle, sys\n"
         code += "plan = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())\n"
-        code += "cf.write_shards(plan, [0])"
+        code += "cf.cluster.write_shards(plan, [0])"
         program = subprocess.Popen(
             [sys.executable, "-c", code, str(tmp_path / "plan")],
             stderr=subprocess.PIPE, text=True, env=os.environ | {"CELLFEED_CLOUD_DEADLINE": "200"},
@@ -318,10 +318,10 @@ def straggler(strict, tmp_path):
 def test_a_straggler_changes_nothing_where_all_is_written(strict, straggler, caplog):
     proxied, bucket = strict
     plan, x, program = straggler
-    written = cf.write_shards(plan, [0, 1])
+    written = cf.cluster.write_shards(plan, [0, 1])
     assert uploads(bucket) == ["out/shard_000000.cells"]
     with caplog.at_level(logging.INFO, "cellfeed"):
-        cf.finish_shards(plan, [written])
+        cf.cluster.finish_shards(plan, [written])
     assert N_REMOVED.format(1) in caplog.messages
     assert uploads(bucket) == []
     before = stored(bucket)
@@ -342,12 +342,12 @@ def end_uploads(bucket):
 def test_a_straggler_finds_the_shard_that_another_wrote(strict, straggler):
     proxied, bucket = strict
     plan, x, program = straggler
-    written = cf.write_shards(plan, [0, 1])
+    written = cf.cluster.write_shards(plan, [0, 1])
     end_uploads(bucket)
     proxied.set_faults()
     said = program.communicate()[1]
     assert program.returncode == 0, said
-    cf.finish_shards(plan, [written])
+    cf.cluster.finish_shards(plan, [written])
     assert_large("s3://atlas/out", x)
 
 

@@ -22,6 +22,7 @@ from cellfeed.errors import (
     AlreadyExistsError,
     CancelledError,
     ClusterError,
+    CorruptDataError,
     InvalidArgumentError,
     InvalidTypeError,
     NotFoundError,
@@ -54,6 +55,15 @@ def atlas(folder):
     return str(folder / "atlas_*.h5ad")
 
 
+def convert(cells, folder, shard_size=100_000, *, client, progress=None, **options):
+    plan = cf.cluster.plan_shards(cells, folder, shard_size, progress=progress, **options)
+    return cf.cluster.write_with_dask(plan, client, progress=progress)
+
+
+def preprocess(cells, folder, *, client, **options):
+    return cf.cluster.write_with_dask(cf.cluster.plan_preprocess(cells, folder, **options), client)
+
+
 def local_cluster(n_workers=2, threads_per_worker=1):
     return distributed.LocalCluster(
         n_workers=n_workers,
@@ -79,7 +89,7 @@ def client(cluster):
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_workers_write_the_bytes_of_one_process(atlas, tmp_path, client, options):
     one = cf.convert_to_shards(atlas, tmp_path / "one", shard_size=50, **options)
-    many = cf.convert_to_shards(atlas, tmp_path / "many", shard_size=50, client=client, **options)
+    many = convert(atlas, tmp_path / "many", shard_size=50, client=client, **options)
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
     assert (many.n_shards, many.n_shards_resumed) == (one.n_shards, 0) == (16, 0)
 
@@ -89,11 +99,11 @@ def test_workers_write_the_bytes_of_one_process(atlas, tmp_path, client, options
 def test_both_workers_preprocess_to_the_bytes_of_one_process(atlas, tmp_path, client):
     options = {"n_top_genes": 9, "min_genes": 24, "keep_counts": True, "shard_size": 20}
     one = cf.preprocess(atlas, tmp_path / "one", **options)
-    many = cf.preprocess(atlas, tmp_path / "many", client=client, **options)
+    many = preprocess(atlas, tmp_path / "many", client=client, **options)
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
     assert many.processing == one.processing
     with pytest.raises(InvalidArgumentError, match="choose a folder"):
-        cf.preprocess(atlas, tmp_path / "out.h5ad", client=client)
+        preprocess(atlas, tmp_path / "out.h5ad", client=client)
 
 
 @pytest.mark.slow
@@ -104,14 +114,14 @@ def test_chosen_cells_and_several_threads_of_a_worker(atlas, tmp_path):
         local_cluster(n_workers=1, threads_per_worker=3) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
-        cf.convert_to_shards(cells, tmp_path / "many", shard_size=30, client=client)
+        convert(cells, tmp_path / "many", shard_size=30, client=client)
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
 
 
 @pytest.mark.slow
 def test_progress_is_of_all_workers(atlas, tmp_path, client):
     said = []
-    cf.convert_to_shards(
+    convert(
         atlas, tmp_path / "many", shard_size=50, client=client,
         progress=lambda *report: said.append(report),
     )  # fmt: skip
@@ -148,7 +158,7 @@ def test_a_killed_worker_is_survived(atlas, tmp_path, options):
             if not killed and (options or 0 < done < total):
                 killed.append(kill_worker(client))
 
-        result = cf.convert_to_shards(
+        result = convert(
             atlas, tmp_path / "many", shard_size=20, client=client, progress=kill_once, **options
         )
     assert len(killed) == 1
@@ -169,7 +179,7 @@ def test_what_a_killed_worker_left_behind_goes(atlas, tmp_path, client):
             left.write_bytes(b"half a sh")
         said.append(report)
 
-    cf.convert_to_shards(atlas, many, shard_size=50, client=client, progress=leave)
+    convert(atlas, many, shard_size=50, client=client, progress=leave)
     assert said
     assert not left.exists()
 
@@ -189,21 +199,19 @@ def test_workers_that_die_of_the_same_shard_are_named_and_the_rest_stays(atlas, 
         # Which of the two is met first is the scheduler's affair.
         why = "(workers? died|tasks were cancelled).* of 16 shards are finished and st"
         with pytest.raises(ClusterError, match=why):
-            cf.convert_to_shards(atlas, tmp_path / "many", shard_size=50, client=client)
+            convert(atlas, tmp_path / "many", shard_size=50, client=client)
         assert not (tmp_path / "many" / "shard_metadata.json").exists()
         client.restart()
-        again = cf.convert_to_shards(
-            atlas, tmp_path / "many", shard_size=50, client=client, resume=True
-        )
+        again = convert(atlas, tmp_path / "many", shard_size=50, client=client, resume=True)
     assert again.n_shards_resumed >= 1
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
 
 
 @pytest.mark.slow
 def test_a_folder_is_written_by_one_client_at_a_time(atlas, tmp_path, client):
-    with cf.plan_shards(atlas, tmp_path / "many", shard_size=50):
+    with cf.cluster.plan_shards(atlas, tmp_path / "many", shard_size=50):
         with pytest.raises(AlreadyExistsError, match=f"written by process {os.getpid()}"):
-            cf.convert_to_shards(atlas, tmp_path / "many", shard_size=50, client=client)
+            convert(atlas, tmp_path / "many", shard_size=50, client=client)
         error = run(
             "shard", atlas, "--output-dir", tmp_path / "many", "--scheduler",
             client.scheduler.address, code=1,
@@ -236,9 +244,7 @@ def test_a_worker_that_does_not_see_an_input_is_named(misled, client):
     worker, here, _ = misled
     write_atlas(here, 1, n_cells=100)
     with pytest.raises(NotFoundError) as error:
-        cf.convert_to_shards(
-            "/proc/self/cwd/atlas_0.h5ad", here / "many", shard_size=20, client=client
-        )
+        convert("/proc/self/cwd/atlas_0.h5ad", here / "many", shard_size=20, client=client)
     assert f"worker {worker} on " in str(error.value)
     assert "/proc/self/cwd/atlas_0.h5ad: an input is not there" in str(error.value)
 
@@ -250,13 +256,11 @@ def test_a_worker_that_does_not_see_the_output_is_named(misled, client, atlas):
         slow_tasks(client, 0.2),
         pytest.raises(NotFoundError, match="the folder of the shards is not there") as error,
     ):
-        cf.convert_to_shards(atlas, "/proc/self/cwd/many", shard_size=20, client=client)
+        convert(atlas, "/proc/self/cwd/many", shard_size=20, client=client)
     assert f"worker {worker} on " in str(error.value)
     (there / "many").mkdir()
     with pytest.raises(CancelledError, match="the folder is another one") as error:
-        cf.convert_to_shards(
-            atlas, "/proc/self/cwd/many", shard_size=20, client=client, resume=True
-        )
+        convert(atlas, "/proc/self/cwd/many", shard_size=20, client=client, resume=True)
     assert f"worker {worker} on " in str(error.value)
     assert not list((there / "many").iterdir())
 
@@ -266,10 +270,8 @@ def test_a_worker_whose_input_is_another_file_is_named(misled, client):
     worker, here, there = misled
     write_atlas(here, 1, n_cells=100)
     make_anndata(n_cells=100, seed=5).write_h5ad(there / "atlas_0.h5ad")
-    with pytest.raises(InvalidArgumentError, match="what input 1 holds has changed") as error:
-        cf.convert_to_shards(
-            "/proc/self/cwd/atlas_0.h5ad", here / "many", shard_size=2, client=client
-        )
+    with pytest.raises(CorruptDataError, match="the files are not those") as error:
+        convert("/proc/self/cwd/atlas_0.h5ad", here / "many", shard_size=2, client=client)
     assert f"worker {worker} on " in str(error.value)
     assert "/proc/self/cwd/atlas_0.h5ad" in str(error.value)
 
@@ -283,7 +285,7 @@ def test_a_worker_of_another_version_is_named(atlas, tmp_path, client):
     client.run(put_first, str(info.parent), workers=[worker])
     try:
         with pytest.raises(ClusterError, match=rf"worker {worker} has cellfeed 9\.9"):
-            cf.convert_to_shards(atlas, tmp_path / "many", shard_size=50, client=client)
+            convert(atlas, tmp_path / "many", shard_size=50, client=client)
     finally:
         client.run(take_away, str(info.parent), workers=[worker])
 
@@ -319,14 +321,16 @@ def test_a_worker_that_is_killed_at_the_start_is_survived(atlas, tmp_path):
         with local_cluster() as cluster, cluster.get_client() as client:
             process = next(iter(client.run(os.getpid).values()))
             threading.Timer(delay, os.kill, (process, signal.SIGKILL)).start()
-            cf.convert_to_shards(atlas, tmp_path / f"{delay}", shard_size=10, client=client)
+            convert(atlas, tmp_path / f"{delay}", shard_size=10, client=client)
         assert cf.data.validate_shard_dir(tmp_path / f"{delay}")
 
 
 def test_no_client_and_no_scheduler_are_named(atlas, tmp_path, monkeypatch):
-    for wrong in ("tcp://127.0.0.1:8786", 3, object()):
-        with pytest.raises(InvalidTypeError, match=r"dask\.distributed\.Client"):
-            cf.convert_to_shards(atlas, tmp_path / "many", client=wrong)
+    with cf.cluster.plan_shards(atlas, tmp_path / "many") as plan:
+        for wrong in ("tcp://127.0.0.1:8786", 3, object()):
+            with pytest.raises(InvalidTypeError, match=r"dask\.distributed\.Client"):
+                cf.cluster.write_with_dask(plan, wrong)
+        assert plan.missing == [0]
     monkeypatch.setattr(_dask, "_CONNECT_SECONDS", 0.2)
     with (
         pytest.raises(ClusterError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"),
@@ -358,11 +362,18 @@ def test_without_dask_the_extra_is_named(atlas, tmp_path):
         code=1, env=environment,
     )  # fmt: skip
     assert "pip install 'cellfeed[dask]'" in error
-    code = f"import cellfeed as cf; cf.convert_to_shards({atlas!r}, 'many', client=1)"
+    code = (
+        "import sys, cellfeed as cf; plan = cf.cluster.plan_shards(*sys.argv[1:]); "
+        "cf.cluster.write_with_dask(plan, 1)"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False,
+        [sys.executable, "-c", code, atlas, str(tmp_path / "many")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
         timeout=120,
-    )  # fmt: skip
+    )
     assert "ModuleNotFoundError: distributed is not installed" in done.stderr
 
 
@@ -448,7 +459,7 @@ if __name__ == "__main__":
             killing = threading.Thread(target=kill_once_begun, args=[scheduler, tmp_path / "many"])
             killing.start()
             with pytest.raises(ClusterError, match=r"scheduler went away.* of 40 shards are fin"):
-                cf.convert_to_shards(atlas, tmp_path / "many", shard_size=20, client=client)
+                convert(atlas, tmp_path / "many", shard_size=20, client=client)
             killing.join()
     finally:
         scheduler.kill()
@@ -464,7 +475,7 @@ def test_inputs_and_shards_may_lie_in_a_bucket(bucket, s3, client, folder, atlas
         bucket.upload_file(str(path), "atlas", f"in/{path.name}")
     cf.convert_to_shards(atlas, tmp_path / "one", shard_size=50)
     client.run(os.environ.update, s3.environment)
-    cf.convert_to_shards("s3://atlas/in/*.h5ad", "s3://atlas/many", shard_size=50, client=client)
+    convert("s3://atlas/in/*.h5ad", "s3://atlas/many", shard_size=50, client=client)
     for path in (tmp_path / "one").glob("*.cells"):
         stored = bucket.get_object(Bucket="atlas", Key=f"many/{path.name}")["Body"].read()
         assert stored == path.read_bytes()

@@ -72,7 +72,7 @@ def test_codes_of_other_data_are_those_of_training(path, tmp_path):
         "kind": {"B": 0, "NK": 1, "T": 2}, "plate": {1: 0, 2: 1, 3: 2}, "sick": {False: 0, True: 1}
     }  # fmt: skip
     encoders.save(tmp_path / "deep" / "labels.json")
-    loaded = cf.load_encoders(tmp_path / "deep" / "labels.json")
+    loaded = cf.Encoders.load(tmp_path / "deep" / "labels.json")
     assert loaded == encoders and [type(k) for k in loaded["sick"]] == [bool, bool]
     assert pickle.loads(pickle.dumps(loaded)) == encoders
     other = make(tmp_path, "b", kind=["T", "NK", "unknown", "new"], plate=[3, 3, 3, 3])
@@ -170,12 +170,12 @@ def test_numbers_have_no_categories_to_fix(tmp_path):
 def test_a_file_that_holds_no_label_maps_is_refused(tmp_path, content):
     (tmp_path / "labels.json").write_text(content)
     with pytest.raises(CorruptDataError, match=r"labels\.json"):
-        cf.load_encoders(tmp_path / "labels.json")
+        cf.Encoders.load(tmp_path / "labels.json")
 
 
 def test_a_missing_file_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none\.json"):
-        cf.load_encoders(tmp_path / "none.json")
+        cf.Encoders.load(tmp_path / "none.json")
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path):
@@ -202,7 +202,7 @@ def test_labels_of_every_type_survive(tmp_path):
         }
     )  # fmt: skip
     encoders.save(tmp_path / "labels.json")
-    loaded = cf.load_encoders(tmp_path / "labels.json")
+    loaded = cf.Encoders.load(tmp_path / "labels.json")
     assert loaded == encoders
     for name in encoders:
         assert [type(x) for x in loaded.labels(name)] == [type(x) for x in encoders.labels(name)]

@@ -63,12 +63,12 @@ def test_their_genes_are_absent_and_not_zero(paths):
 @pytest.mark.parametrize("gene_order", ["source", "mean"])
 def test_shards_and_exports_of_both_are_whole(paths, order, gene_order, tmp_path):
     given = [paths[i] for i in order]
-    cf.convert_to_shards(given, tmp_path / "shards", join="outer", gene_order=gene_order)
+    cf.convert_to_shards(cf.open(given, join="outer"), tmp_path / "shards", gene_order=gene_order)
     cf.export_h5ad(tmp_path / "shards", tmp_path / "back.h5ad")
     back = anndata.read_h5ad(tmp_path / "back.h5ad")[:, ["gene0", "gene1", "gene2"]]
     np.testing.assert_array_equal(back.X.toarray(), expected(order))
     assert list(back.var["symbol"]) == ["x", "y", "z"]
-    cf.export_h5ad(given, tmp_path / "joined.h5ad", join="outer")
+    cf.export_h5ad(cf.open(given, join="outer"), tmp_path / "joined.h5ad")
     joined = anndata.read_h5ad(tmp_path / "joined.h5ad")
     x = joined.X.toarray() if scipy.sparse.issparse(joined.X) else joined.X
     np.testing.assert_array_equal(x, expected(order))
@@ -76,6 +76,6 @@ def test_shards_and_exports_of_both_are_whole(paths, order, gene_order, tmp_path
 
 
 def test_dense_shards_of_both_are_whole(paths, tmp_path):
-    cf.convert_to_shards(paths[:2], tmp_path / "shards", join="outer", layout="dense")
+    cf.convert_to_shards(cf.open(paths[:2], join="outer"), tmp_path / "shards", layout="dense")
     cells = cf.open(tmp_path / "shards")
     np.testing.assert_array_equal(matrix_of(cells.read(slice(None))), expected((0, 1)))

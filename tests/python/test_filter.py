@@ -172,7 +172,7 @@ def test_numbers_beyond_all_are_compared(large_numbers, name, text):
 def test_a_float_is_no_label_beside_it(large_numbers):
     some = large_numbers.filter("signed == 9007199254740993")
     with pytest.raises(InvalidArgumentError, match="no label"):
-        cf.open(some[:].to_adata()).filter({"signed_labels": 2.0**53 + 4})
+        cf.open(some[:].to_anndata()).filter({"signed_labels": 2.0**53 + 4})
     assert large_numbers.filter({"signed_labels": 2.0**53}).locate()[1].tolist() == [1]
 
 
@@ -336,7 +336,7 @@ def test_a_state_of_other_cells_is_refused(cells):
     next(iter(first))
     state = first.state_dict()
     loader("tissue == 'lung'").load_state_dict(state)
-    with pytest.raises(cf.CellfeedError):
+    with pytest.raises(cf.errors.CellfeedError):
         loader("tissue == 'liver'").load_state_dict(state)
 
 
@@ -353,7 +353,7 @@ def test_label_strategies_and_workers_take_a_selection(cells):
 
 
 def test_normalising_by_kept_totals_knows_the_cell(paths, tmp_path):
-    cf.convert_to_shards(paths, tmp_path / "few", gene_vocab=["g3", "g7"], shard_size=100)
+    cf.convert_to_shards(cf.open(paths, genes=["g3", "g7"]), tmp_path / "few", shard_size=100)
     shards = cf.open(tmp_path / "few")
     transforms = [cf.NormalizeTotal(100.0, force=True)]
     rows = [750, 3, 420, 299, 300]

@@ -36,7 +36,7 @@ def ways(path, folder):
     shards = cf.convert_to_shards(path, folder / "shards")
     yield lambda genes, **more: cf.open(shards, genes=genes, **more)
     yield lambda genes, **more: cf.open(
-        convert_to_shards(path, folder / "by_vocab", genes, overwrite=True, **more)
+        convert_to_shards(cf.open(path, genes=genes), folder / "by_vocab", overwrite=True, **more)
     )
 
 
@@ -115,7 +115,7 @@ def test_what_has_no_order_is_refused(path, tmp_path, make):
     for act in (
         lambda: cf.open(path, genes=genes),
         lambda: cf.SelectGenes(genes),
-        lambda: convert_to_shards(path, tmp_path / "s", genes),
+        lambda: convert_to_shards(cf.open(path, genes=genes), tmp_path / "s"),
         lambda: GeneVocab.from_genes(genes),
     ):
         with pytest.raises(InvalidTypeError, match="sorted"):
@@ -172,7 +172,7 @@ def test_an_outer_join_of_ids_with_symbols_is_said(path, ids_path, tmp_path):
         with pytest.warns(MissingGenesWarning, match=r"ids\.h5ad has Ensembl ids.*symbols"):
             cf.open(paths, join="outer")
         with pytest.warns(MissingGenesWarning, match="share no gene"):
-            convert_to_shards(paths, tmp_path / "s", join="outer", overwrite=True)
+            convert_to_shards(cf.open(paths, join="outer"), tmp_path / "s", overwrite=True)
         with pytest.raises(KeyError, match="share no gene"):
             cf.open(paths, join="outer", missing_genes="error")
     other = write_file(tmp_path / "b.h5ad", pd.DataFrame(index=list("de")), ["CD4", "x"])

@@ -122,7 +122,7 @@ import cellfeed as cf
 cells = cf.open({path!r}, obs="Celltype")
 batch = next(iter(cf.Loader(cells, cf.Streaming(), batch_size=5)))
 view = cells[:5]
-for use in (batch.to_torch, batch.to_anndata, view.to_adata, lambda: cf.training.train):
+for use in (batch.to_torch, batch.to_anndata, view.to_anndata, lambda: cf.training.train):
     try:
         use()
     except ModuleNotFoundError as error:

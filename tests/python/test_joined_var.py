@@ -89,7 +89,7 @@ def test_views_of_genes_have_the_columns_of_all(inputs):
     for view in (cells[:, chosen], cells[20:30, chosen], cells[:3][:, chosen], cells[[1, 2]]):
         genes = list(view.var_names)
         assert_same(view.var, cells.var.loc[genes])
-        assert_same(view.to_adata().var, cells.var.loc[genes])
+        assert_same(view.to_anndata().var, cells.var.loc[genes])
         assert_same(view.to_anndata().var, cells.var.loc[genes])
 
 
@@ -106,7 +106,7 @@ def test_what_is_written_has_them_too(inputs, tmp_path):
     cf.export_h5ad(cells, tmp_path / "all.h5ad")
     cf.convert_to_shards(cells, tmp_path / "all")
     # Missing booleans keep adata from being written where they are objects.
-    cells[:].to_adata().write_h5ad(tmp_path / "adata.h5ad")
+    cells[:].to_anndata().write_h5ad(tmp_path / "adata.h5ad")
     for path in ("all.h5ad", "all", "adata.h5ad"):
         assert_same(cf.open(tmp_path / path).var, cells.var)
     assert_same(anndata.read_h5ad(tmp_path / "all.h5ad").var, cells.var)

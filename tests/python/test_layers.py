@@ -284,7 +284,7 @@ def test_views_of_genes_have_those_of_every_layer(plain_paths, adatas):
 def test_views_as_anndata_have_what_is_stored(plain_paths, adatas):
     cells = cf.open(plain_paths[0], layer="by_gene", layers=["X", "raw/X", "unspliced"], obsm=OBSM)
     rows = [5, 3, 11]
-    found, wanted = cells[rows].to_adata(), adatas[0][rows]
+    found, wanted = cells[rows].to_anndata(), adatas[0][rows]
     assert found.X.dtype == np.int64 and found.layers["unspliced"].dtype == np.float64
     np.testing.assert_array_equal(dense(found.X), dense(wanted.layers["by_gene"]))
     np.testing.assert_array_equal(dense(found.layers["X"]), dense(wanted.X))
@@ -293,14 +293,14 @@ def test_views_as_anndata_have_what_is_stored(plain_paths, adatas):
     for name in found.obsm:
         np.testing.assert_array_equal(found.obsm[name], dense(wanted.obsm[name]))
         assert found.obsm[name].dtype == dense(wanted.obsm[name]).dtype
-    bare = cells[rows].to_adata(ignore_X=True, ignore_layers=True)
+    bare = cells[rows].to_anndata(ignore_X=True, ignore_layers=True)
     assert bare.X is None and not bare.layers and bare.raw is None and len(bare.obsm) == len(OBSM)
 
 
 def test_anndata_of_a_batch(plain_paths, adatas):
     cells = cf.open(plain_paths[0], layers=LAYERS, obsm=OBSM)
     rows = [5, 3, 11]
-    found, wanted = cells[rows].to_anndata(), adatas[0][rows]
+    found, wanted = cells.read(rows).to_anndata(), adatas[0][rows]
     assert sorted(found.layers) == ["by_gene", "spliced", "unspliced"]
     for name in found.layers:
         np.testing.assert_array_equal(dense(found.layers[name]), dense(wanted.layers[name]))

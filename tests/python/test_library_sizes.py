@@ -127,10 +127,10 @@ PAIRS = [
 )
 def test_totals_are_those_of_all_genes(files, tmp_path, layout, shuffle, gene_order, how):
     genes = KEPT if how == "inner" else ["b", "nowhere", "g3"]
-    chosen = {"join": "inner"} if how == "inner" else {"gene_vocab": genes, "missing_genes": "zero"}
+    chosen = {"join": "inner"} if how == "inner" else {"genes": genes, "missing_genes": "zero"}
     cf.convert_to_shards(
-        files, tmp_path / "s", shard_size=25, layout=layout, shuffle=shuffle, seed=3,
-        gene_order=gene_order, **chosen,
+        cf.open(files, **chosen), tmp_path / "s", shard_size=25, layout=layout, shuffle=shuffle,
+        seed=3, gene_order=gene_order,
     )  # fmt: skip
     run("verify", tmp_path / "s")
     expect_sizes(tmp_path / "s", files)
@@ -139,7 +139,7 @@ def test_totals_are_those_of_all_genes(files, tmp_path, layout, shuffle, gene_or
 
 
 def test_it_is_not_a_column_of_obs(files, tmp_path):
-    cf.convert_to_shards(files, tmp_path / "s", join="inner")
+    cf.convert_to_shards(cf.open(files, join="inner"), tmp_path / "s")
     cells = cf.open(tmp_path / "s")
     assert SIZE not in cells.obs_names
     with pytest.raises(KeyError, match=SIZE):
@@ -151,7 +151,7 @@ def test_it_is_not_a_column_of_obs(files, tmp_path):
 def test_shards_with_all_genes_have_no_such_column(files, tmp_path):
     for name, options in {"one": {}, "outer": {"join": "outer"}}.items():
         inputs = files[:1] if name == "one" else files
-        cf.convert_to_shards(inputs, tmp_path / name, **options)
+        cf.convert_to_shards(cf.open(inputs, **options), tmp_path / name)
         shards = ShardDirectory(tmp_path / name)
         assert shards.manifest["library_sizes"] is False
         assert SIZE.encode() not in (tmp_path / name / "shard_000000.arrow").read_bytes()
@@ -159,28 +159,28 @@ def test_shards_with_all_genes_have_no_such_column(files, tmp_path):
 
 
 def test_shards_of_shards_keep_the_totals_of_the_files(files, tmp_path):
-    cf.convert_to_shards(files, tmp_path / "inner", join="inner", shard_size=50)
+    cf.convert_to_shards(cf.open(files, join="inner"), tmp_path / "inner", shard_size=50)
     cf.convert_to_shards(tmp_path / "inner", tmp_path / "same", shuffle=True, seed=1)
     expect_sizes(tmp_path / "same", files)
     expect_as_scanpy(cf.open(tmp_path / "same"), files)
-    cf.convert_to_shards(tmp_path / "same", tmp_path / "fewer", gene_vocab=["a"])
+    cf.convert_to_shards(cf.open(tmp_path / "same", genes=["a"]), tmp_path / "fewer")
     expect_sizes(tmp_path / "fewer", files)
     expect_as_scanpy(cf.open(tmp_path / "fewer"), files, ["a"])
 
 
 def test_inputs_that_know_their_totals_stand_beside_others(files, tmp_path):
-    cf.convert_to_shards(files[0], tmp_path / "few", gene_vocab=["b", "a"])
+    cf.convert_to_shards(cf.open(files[0], genes=["b", "a"]), tmp_path / "few")
     mixed = [tmp_path / "few", files[1]]
     expect_as_scanpy(cf.open(mixed, join="inner"), files, ["b", "a"])
-    cf.convert_to_shards(mixed, tmp_path / "both", join="outer", shuffle=True)
+    cf.convert_to_shards(cf.open(mixed, join="outer"), tmp_path / "both", shuffle=True)
     expect_sizes(tmp_path / "both", files)
 
 
 def test_an_export_has_them_in_obs(files, tmp_path):
-    cf.convert_to_shards(files, tmp_path / "s", join="inner", shard_size=33)
+    cf.convert_to_shards(cf.open(files, join="inner"), tmp_path / "s", shard_size=33)
     expected = totals(files)
     for inputs, join in ((tmp_path / "s", None), (files, "inner")):
-        cf.export_h5ad(inputs, tmp_path / "back.h5ad", join=join, overwrite=True)
+        cf.export_h5ad(cf.open(inputs, join=join), tmp_path / "back.h5ad", overwrite=True)
         back = anndata.read_h5ad(tmp_path / "back.h5ad")
         assert list(back.obs.columns) == ["row", "kind", SIZE]
         assert back.obs[SIZE].to_dict() == expected
@@ -192,12 +192,12 @@ def test_an_export_has_them_in_obs(files, tmp_path):
         expect_sizes(tmp_path / "again", files)
         cf.simulate(tmp_path / "back.h5ad", 20, tmp_path / "made.h5ad", overwrite=True)
         assert SIZE not in anndata.read_h5ad(tmp_path / "made.h5ad").obs
-    cf.export_h5ad(files, tmp_path / "outer.h5ad", join="outer")
+    cf.export_h5ad(cf.open(files, join="outer"), tmp_path / "outer.h5ad")
     assert SIZE not in anndata.read_h5ad(tmp_path / "outer.h5ad").obs
 
 
 def test_totals_are_of_x_and_of_nothing_else(files, tmp_path):
-    cf.export_h5ad(files, tmp_path / "a.h5ad", join="inner")
+    cf.export_h5ad(cf.open(files, join="inner"), tmp_path / "a.h5ad")
     adata = anndata.read_h5ad(tmp_path / "a.h5ad")
     adata.layers["twice"] = adata.X * 2
     adata.write_h5ad(tmp_path / "b.h5ad")
@@ -206,7 +206,7 @@ def test_totals_are_of_x_and_of_nothing_else(files, tmp_path):
     )
     own = np.maximum(np.ravel(adata.X.sum(axis=1)), 1)[:, None]
     np.testing.assert_allclose(x.to_numpy(), adata.X.toarray() * 1e4 / own, rtol=1e-5)
-    cf.convert_to_shards(tmp_path / "b.h5ad", tmp_path / "s", layer="twice")
+    cf.convert_to_shards(cf.open(tmp_path / "b.h5ad", layer="twice"), tmp_path / "s")
     assert ShardDirectory(tmp_path / "s").manifest["library_sizes"] is False
     assert SIZE not in cf.open(tmp_path / "s").obs_names
 
@@ -227,7 +227,7 @@ def test_a_column_of_that_name_that_is_none_is_refused(files, tmp_path, values):
 
 
 def test_totals_of_changed_values_are_refused_by_name(files, tmp_path):
-    cf.convert_to_shards(files[0], tmp_path / "few", gene_vocab=["b", "a"])
+    cf.convert_to_shards(cf.open(files[0], genes=["b", "a"]), tmp_path / "few")
     for inputs in ([tmp_path / "few"], [files[0], tmp_path / "few"]):
         cells = cf.open(inputs, genes=["b", "a"])
         last = cf.NormalizeTotal(force=True)
@@ -243,13 +243,13 @@ def test_values_that_cancel_out_are_refused(tmp_path):
     adata = anndata.AnnData(scipy.sparse.csr_matrix(np.array([[1, -1, 0], [0, 0, 4]], np.float32)),
                             var=pd.DataFrame(index=list("abc")))  # fmt: skip
     adata.write_h5ad(tmp_path / "a.h5ad")
-    cf.convert_to_shards(tmp_path / "a.h5ad", tmp_path / "s", gene_vocab=["a", "c"])
+    cf.convert_to_shards(cf.open(tmp_path / "a.h5ad", genes=["a", "c"]), tmp_path / "s")
     with pytest.raises(InvalidArgumentError, match="cancel out: cell 0"):
         cf.open(tmp_path / "s").read(slice(None), transforms=[cf.NormalizeTotal()])
 
 
 def test_an_exported_file_whose_values_were_changed_is_refused(files, tmp_path):
-    cf.convert_to_shards(files[0], tmp_path / "few", gene_vocab=["b", "a"])
+    cf.convert_to_shards(cf.open(files[0], genes=["b", "a"]), tmp_path / "few")
     cf.export_h5ad(tmp_path / "few", tmp_path / "few.h5ad")
     adata = anndata.read_h5ad(tmp_path / "few.h5ad")
     adata.X = adata.X * 1000
@@ -260,8 +260,9 @@ def test_an_exported_file_whose_values_were_changed_is_refused(files, tmp_path):
 
 KILLED = """
 import sys, cellfeed
-cellfeed.convert_to_shards(sys.argv[3:], sys.argv[1], shard_size=500, join="inner", seed=3,
-                           shuffle=sys.argv[2] == "True", resume=True, threads=1,
+cells = cellfeed.open(sys.argv[3:], join="inner")
+cellfeed.convert_to_shards(cells, sys.argv[1], shard_size=500, seed=3, threads=1, resume=True,
+                           shuffle=sys.argv[2] == "True",
                            progress=lambda *a: print(a[0], a[1], flush=True))
 """
 
@@ -278,9 +279,10 @@ def test_a_killed_conversion_is_continued_to_the_same_totals(tmp_path, shuffle):
             if line.startswith("writing shards"):
                 break
         process.send_signal(signal.SIGKILL)
-    options = {"shard_size": 500, "join": "inner", "seed": 3, "shuffle": shuffle}
-    cf.convert_to_shards(files, tmp_path / "s", resume=True, **options)
-    cf.convert_to_shards(files, tmp_path / "whole", **options)
+    options = {"shard_size": 500, "seed": 3, "shuffle": shuffle}
+    cells = cf.open(files, join="inner")
+    cf.convert_to_shards(cells, tmp_path / "s", resume=True, **options)
+    cf.convert_to_shards(cells, tmp_path / "whole", **options)
     names = sorted(p.name for p in (tmp_path / "whole").iterdir() if not p.name.startswith("."))
     for name in names:
         assert (tmp_path / "s" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -289,7 +291,7 @@ def test_a_killed_conversion_is_continued_to_the_same_totals(tmp_path, shuffle):
 
 def test_a_file_without_its_column_is_refused(files, tmp_path):
     cf.convert_to_shards(files[0], tmp_path / "all")
-    cf.convert_to_shards(files[0], tmp_path / "few", gene_vocab=["b", "a"])
+    cf.convert_to_shards(cf.open(files[0], genes=["b", "a"]), tmp_path / "few")
     name, manifest = "shard_000000.arrow", tmp_path / "few" / "shard_metadata.json"
     other = (tmp_path / "all" / name).read_bytes()
     (tmp_path / "few" / name).write_bytes(other)

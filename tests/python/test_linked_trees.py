@@ -43,7 +43,9 @@ def contents(folder: pathlib.Path) -> dict[str, bytes]:
 def shards(tmp_path):
     (tmp_path / "h5ad").mkdir()
     path = tmp_path / "shards"
-    cf.convert_to_shards(write_atlas(tmp_path / "h5ad"), path, shard_size=25, layers=["counts"])
+    cf.convert_to_shards(
+        cf.open(write_atlas(tmp_path / "h5ad"), layers=["counts"]), path, shard_size=25
+    )
     return path
 
 

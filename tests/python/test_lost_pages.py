@@ -66,7 +66,7 @@ try:
                     with open(path, "r+b") as file:
                         file.truncate(0)
                         file.write(bytes(1 << 16))
-except cf.CellfeedError as error:
+except cf.errors.CellfeedError as error:
     assert path in str(error), error
     print("named")
 """
@@ -133,7 +133,7 @@ named = 0
 for use in (read, gather, tabulate):
     try:
         use()
-    except cf.CellfeedError as error:
+    except cf.errors.CellfeedError as error:
         assert path in str(error), error
         named += 1
 assert table.to_pandas().equals(truth), "what was read before changed"
@@ -174,7 +174,7 @@ named = 0
 for row in range(0, len(cells), 7):
     try:
         assert (cells.read([row]).to_numpy() == truth[row]).all(), "wrong"
-    except cf.CellfeedError as error:
+    except cf.errors.CellfeedError as error:
         assert path in str(error), error
         named += 1
 print("named" if named else "nothing was said")

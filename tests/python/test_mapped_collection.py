@@ -342,7 +342,7 @@ def test_weighted_sampling_makes_labels_equally_frequent(paths):
 
 
 def test_shards_and_an_anndata_are_taken(adatas, paths, tmp_path):
-    cf.convert_to_shards(paths, tmp_path / "shards", join="outer", shard_size=4)
+    cf.convert_to_shards(cf.open(paths, join="outer"), tmp_path / "shards", shard_size=4)
     shards = cf.MappedCollection(tmp_path / "shards", obs_keys=["kind"])
     direct = cf.MappedCollection(paths, obs_keys=["kind"], join="outer")
     for i in range(18):
@@ -379,7 +379,7 @@ def test_it_closes(paths):
     with cf.MappedCollection(paths) as ours:
         assert not ours.closed
     assert ours.closed
-    with pytest.raises(cf.CellfeedError, match="closed"):
+    with pytest.raises(cf.errors.CellfeedError, match="closed"):
         ours[0]
 
 
@@ -516,7 +516,7 @@ def test_messages_name_what_it_takes(tmp_path, in_memory, options, words):
     if not in_memory:
         data = tmp_path / "a.h5ad"
         adata.write_h5ad(data)
-    with pytest.raises(cf.CellfeedError, match=words) as caught:
+    with pytest.raises(cf.errors.CellfeedError, match=words) as caught:
         cf.MappedCollection(data, **options)
     taken = inspect.signature(cf.MappedCollection).parameters
     for name in re.findall(r"(?<![.\w(])(\w+)=", str(caught.value)):

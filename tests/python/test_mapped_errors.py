@@ -110,7 +110,7 @@ def refused(call, files, native):
     with pytest.raises(native) as caught:
         call(cf.MappedCollection, files)
     by_python = native is TypeError and "__init__" in str(caught.value)
-    assert by_python or isinstance(caught.value, cf.CellfeedError)
+    assert by_python or isinstance(caught.value, cf.errors.CellfeedError)
     assert len(str(caught.value)) < 600
 
 

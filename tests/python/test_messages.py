@@ -164,7 +164,7 @@ FILES = [
         lambda f: cf.export_h5ad(f / "shards", f / "none" / "o.h5ad"),
         ["none/o.h5ad: ", "there is no folder", "make it first"],
     ),
-    (lambda f: cf.export_h5ad(3, f / "o.h5ad"), ["paths", "3"]),
+    (lambda f: cf.export_h5ad(3, f / "o.h5ad"), ["cells", "3"]),
     (
         lambda f: cf.convert_to_shards(f / "atlas_0.h5ad", f / "shards"),
         ["shards: holds finished shards", "overwrite=True"],

@@ -222,7 +222,7 @@ def test_tables_of_obsm(tmp_path, suffix):
     in_memory = read_store(renamed) if suffix == "zarr" else anndata.read_h5ad(renamed)
     with pytest.raises(InvalidArgumentError, match="columns of 'obsm/t' have other names"):
         cf.open([path, in_memory], obsm="t")
-    cf.convert_to_shards(path, tmp_path / "shards", obsm="t")
+    cf.convert_to_shards(cf.open(path, obsm="t"), tmp_path / "shards")
     with pytest.raises(InvalidArgumentError, match="columns of 'obsm/t' have other names"):
         cf.append_to_shards(renamed, tmp_path / "shards")
 

@@ -107,7 +107,7 @@ def test_obsm_comes_without_x(files):
     truth = anndata.read_h5ad(files[0]).obsm["X_pca"]
     for batch in cf.Loader(cells, cf.BlockShuffling(1), batch_size=16):
         np.testing.assert_array_equal(batch.obsm["X_pca"], truth[batch.index])
-    adata = cells[5:9].to_adata()
+    adata = cells[5:9].to_anndata()
     assert adata.shape == (4, 0)
     np.testing.assert_array_equal(adata.obsm["X_pca"], truth[5:9])
 

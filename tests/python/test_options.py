@@ -78,8 +78,10 @@ def test_other_data_sets_are_copied_with_their_schedule(tmp_path):
     (tmp_path / "a.csv").write_text("a\n" + "".join(f"{i}\n" for i in range(50)))
     cf.series.build_series(tmp_path / "a.csv", tmp_path / "s")
     windows = cf.series.SeriesDataset(tmp_path / "s", window=4, horizon=1)
-    loader = cf.Loader(windows, cf.BlockShuffling(4), 8, seed=1)
-    wanted = [batch.index for batch in cf.Loader(windows, cf.BlockShuffling(4), 8, seed=1)]
+    loader = cf.series.SeriesLoader(windows, cf.BlockShuffling(4), 8, seed=1)
+    wanted = [
+        batch.index for batch in cf.series.SeriesLoader(windows, cf.BlockShuffling(4), 8, seed=1)
+    ]
     for batch, index in zip(copy.copy(loader), wanted, strict=True):
         assert (batch.index == index).all()
 

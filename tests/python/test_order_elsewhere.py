@@ -116,11 +116,13 @@ def test_files_shards_and_exports_hold_the_same_cells(tmp_path_factory, files, s
         "both": {"shuffle": True, "gene_order": "mean"}, "dense": {"layout": "dense"},
     }.items():  # fmt: skip
         shards = cf.convert_to_shards(
-            atlas.paths, folder / name, join="outer", shard_size=5, **options
+            cf.open(atlas.paths, join="outer"), folder / name, shard_size=5, **options
         )
         assert_same(atlas, cf.open(shards))
         assert_same(atlas, cf.open(shards, genes=wanted, missing_genes="zero"))
-        again = cf.convert_to_shards(shards, folder / f"{name}2", wanted, missing_genes="zero")
+        again = cf.convert_to_shards(
+            cf.open(shards, missing_genes="zero", genes=wanted), folder / f"{name}2"
+        )
         assert_same(atlas, cf.open(again))
         cf.export_h5ad(shards, folder / f"{name}.h5ad")
         assert_same(atlas, cf.open(folder / f"{name}.h5ad"))
@@ -207,7 +209,9 @@ def test_single_cells_have_the_numbers_of_their_genes(tmp_path_factory, files, d
     folder = tmp_path_factory.mktemp("order")
     atlas = make_atlas(folder, files)
     vocab = GeneVocab.from_genes(data.draw(st.permutations([*GENES, "absent"])))
-    shards = cf.convert_to_shards(atlas.paths, folder / "s", join="outer", gene_order="mean")
+    shards = cf.convert_to_shards(
+        cf.open(atlas.paths, join="outer"), folder / "s", gene_order="mean"
+    )
     store = MemoryMappedStore(shards)
     for cells in (
         CellDataset(atlas.paths, vocab, obs_keys=OBS),

@@ -127,7 +127,7 @@ def test_rows_are_kept_exactly_whatever_they_are_read_as(data, tmp_path, file, d
     for kept in (cells, open_packed(data / file, tmp_path)):
         batch = kept.read(np.arange(N_CELLS), dtype="float64")
         assert (batch.to_scipy() != x).nnz == 0
-    stored = cf.open(shards_of(data / file, tmp_path))[:].to_adata()
+    stored = cf.open(shards_of(data / file, tmp_path))[:].to_anndata()
     assert stored.X.dtype == x.dtype and (x != stored.X).nnz == 0
 
 

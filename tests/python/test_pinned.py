@@ -22,8 +22,9 @@ from torch.utils.data import DataLoader
 
 import cellfeed as cf
 from cellfeed._iteration.worker import Worker
+from cellfeed._torch import _pinned, _tensors
 from cellfeed.data import GeneVocab
-from cellfeed.torch import _pinned, _tensors
+from cellfeed.token_batch import TokenBatch
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,7 @@ def library(tmp_path_factory):
 @pytest.fixture
 def locking(library, monkeypatch):
     """The library, in the place of torch's."""
-    monkeypatch.setattr("cellfeed.torch.find_torch_library", lambda: str(library))
+    monkeypatch.setattr("cellfeed._torch.find_torch_library", lambda: str(library))
     monkeypatch.setattr(_tensors, "pin", torch.clone)
     counts = ctypes.CDLL(str(library))
     counts.live_tensors.restype = counts.made_tensors.restype = ctypes.c_int64
@@ -114,7 +115,7 @@ def test_tensors_of_torch_keep_their_memory(cells, locking):
 
 def storages_of(batch):
     """What torch's tensors of it lie in."""
-    if isinstance(batch, cf.TokenBatch):
+    if isinstance(batch, TokenBatch):
         tensors = list(batch.to_torch().values())
     else:
         tensor = batch.to_torch()

@@ -132,11 +132,11 @@ def test_loader_applies_what_it_measured(atlas):
 
 def test_tuning_refuses_what_it_cannot_judge(atlas):
     cells = cf.open(atlas / "shards")
-    with pytest.raises(cf.CellfeedError, match="label column"):
+    with pytest.raises(cf.errors.CellfeedError, match="label column"):
         cf.Loader(cells, cf.BlockShuffling(8), tune=True)
-    with pytest.raises(cf.CellfeedError, match="BlockShuffling"):
+    with pytest.raises(cf.errors.CellfeedError, match="BlockShuffling"):
         cf.Loader(cells, cf.Streaming(), tune="kind")
-    with pytest.raises(cf.CellfeedError, match="disagree"):
+    with pytest.raises(cf.errors.CellfeedError, match="disagree"):
         cf.Loader(cells, cf.BlockShuffling(8), tune="kind", rank=0, world_size=2)
 
 
@@ -145,7 +145,7 @@ def test_every_access_reads_the_same(atlas):
     for access in ("map", "pread", "uring", "direct"):
         got = cf.open(atlas / "shards", access=access)[::7].x
         assert (got != expected).nnz == 0
-    with pytest.raises(cf.CellfeedError, match="access"):
+    with pytest.raises(cf.errors.CellfeedError, match="access"):
         cf.open(atlas / "shards", access="telepathy")
 
 

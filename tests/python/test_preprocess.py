@@ -236,7 +236,7 @@ def test_seurat_v3_alone_leaves_counts_and_needs_them(raw):
     with pytest.raises(InvalidArgumentError, match="a fraction is no count"):
         cf.preprocess("bare.h5ad", "no", n_top_genes=5, **alone)
     with pytest.raises(InvalidArgumentError, match="have too few different means"):
-        cf.preprocess(raw, "no", n_top_genes=2, gene_vocab=["gene1", "gene2", "gene3"], **alone)
+        cf.preprocess(cf.open(raw, genes=["gene1", "gene2", "gene3"]), "no", n_top_genes=2, **alone)
     few = anndata.read_h5ad(raw)
     few.obs["batch"] = pd.Categorical(["few", "few", *["many"] * 398])
     few.write_h5ad("few.h5ad")
@@ -295,7 +295,9 @@ def test_genes_named_by_a_column_of_var(raw):
     adata.write_h5ad("ids.h5ad")
     options = {"n_top_genes": 60, "max_mito_share": 0.04, "min_cells": 3}
     expected = anndata.read_h5ad(cf.preprocess(raw, "out.h5ad", **options))
-    found = anndata.read_h5ad(cf.preprocess("ids.h5ad", "named.h5ad", var_key="symbol", **options))
+    found = anndata.read_h5ad(
+        cf.preprocess(cf.open("ids.h5ad", var_key="symbol"), "named.h5ad", **options)
+    )
     assert_same(found, expected)
     of_symbol = dict(zip(symbols, adata.var_names, strict=True))
     assert list(found.var["var_names"]) == [of_symbol[name] for name in found.var_names]
@@ -351,7 +353,7 @@ def test_files_with_other_genes_are_joined(tmp_path, monkeypatch):
                             fill_value=0)  # fmt: skip
     joined = joined[:, sorted(joined.var_names)].copy()
     joined.write_h5ad("joined.h5ad")
-    cf.preprocess([one, other], "out.h5ad", join="outer", n_top_genes=60)
+    cf.preprocess(cf.open([one, other], join="outer"), "out.h5ad", n_top_genes=60)
     assert_same(anndata.read_h5ad("out.h5ad"), by_scanpy("joined.h5ad", 60))
     with pytest.raises(InvalidArgumentError, match="join"):
         cf.preprocess([one, other], "no.h5ad")
@@ -475,8 +477,8 @@ def test_data_that_leaves_nothing(raw, tmp_path):
     with pytest.raises(InvalidArgumentError, match="no gene is found to vary"):
         cf.preprocess("zero.h5ad", "out", n_top_genes=5)
     with pytest.raises(InvalidArgumentError, match="too many genes have the same"):
-        cf.preprocess(raw, "out", n_top_genes=5, hvg_flavor="cell_ranger", gene_vocab=[
-            "gene0", "gene50", "gene100", "gene150", "gene1"])  # fmt: skip
+        genes = ["gene0", "gene50", "gene100", "gene150", "gene1"]
+        cf.preprocess(cf.open(raw, genes=genes), "out", n_top_genes=5, hvg_flavor="cell_ranger")
     (tmp_path / "empty.h5ad").write_bytes(b"")
     with pytest.raises(OSError, match=r"empty\.h5ad"):
         cf.preprocess("empty.h5ad", "out")
@@ -497,21 +499,19 @@ def test_cells_that_were_chosen(raw, output):
         # Totals are of all genes of the file, also where some were chosen.
         if some.n_vars == cells.n_vars:
             expected = by_scanpy(f"some{number}.h5ad", 40, min_genes=20, min_cells=5)
-            assert_same(made[:].to_adata(), expected)
+            assert_same(made[:].to_anndata(), expected)
         kept = adata[made.obs_names, made.var_names].X.toarray()
         np.testing.assert_array_equal(made.read(slice(None)).layers["counts"].toarray(), kept)
-    plan = cf.plan_preprocess(cells.filter("batch == 'b'"), "planned", n_top_genes=40)
+    plan = cf.cluster.plan_preprocess(cells.filter("batch == 'b'"), "planned", n_top_genes=40)
     with plan:
-        made = cf.finish_shards(plan, cf.write_shards(plan, plan.missing))
+        made = cf.cluster.finish_shards(plan, cf.cluster.write_shards(plan, plan.missing))
     again = cf.preprocess(cells.filter("batch == 'b'"), "again", n_top_genes=40)
     found, expected = cf.open(made).read(slice(None)), cf.open(again).read(slice(None))
     np.testing.assert_array_equal(found.x.toarray(), expected.x.toarray())
     assert cf.info("planned")["selection"]["steps"] == ["filter: batch == 'b'"]
 
 
-def test_what_was_settled_when_cells_were_opened(raw):
-    with pytest.raises(InvalidArgumentError, match="layer is settled when files are opened"):
-        cf.preprocess(cf.open(raw), "out", layer="counts")
+def test_layers_that_cells_were_opened_with_are_left_out(raw):
     adata = anndata.read_h5ad(raw)
     adata.layers["twice"] = adata.X * 2
     adata.write_h5ad("layers.h5ad")
@@ -690,8 +690,8 @@ def test_what_an_input_holds_beside_its_matrix_is_named(raw, tmp_path):
     with pytest.warns(UserWarning, match=f"a.h5ad {more}; so do 1 more of the inputs"):
         cf.preprocess([tmp_path / "a.h5ad", tmp_path / "b.zarr", raw], tmp_path / "o.h5ad")
     with pytest.warns(UserWarning, match="holds X, obsm/X_pca too, which are left out"):
-        cf.preprocess(tmp_path / "a.h5ad", tmp_path / "spliced", layer="spliced")
-    cf.convert_to_shards(tmp_path / "a.h5ad", tmp_path / "both", layers=["spliced"])
+        cf.preprocess(cf.open(tmp_path / "a.h5ad", layer="spliced"), tmp_path / "spliced")
+    cf.convert_to_shards(cf.open(tmp_path / "a.h5ad", layers=["spliced"]), tmp_path / "both")
     with pytest.warns(UserWarning, match="both holds layers/spliced too, which is left out"):
         cf.preprocess(tmp_path / "both", tmp_path / "o2.h5ad")
     done = completed("preprocess", "--input", "a.h5ad", "--output", tmp_path / "o3.h5ad")

@@ -52,17 +52,17 @@ def test_simulated_cells_are_processed_as_those_they_are_like(counts):
 
 def test_an_anndata_of_a_view_says_what_was_done(counts):
     cf.preprocess("counts.h5ad", "done.h5ad")
-    done = cf.open("done.h5ad")[:5].to_adata()
+    done = cf.open("done.h5ad")[:5].to_anndata()
     assert "log1p" in done.uns
     refuses_logarithms(done)
     done.write_h5ad("part.h5ad")
     assert record_in("part.h5ad") == record_in("done.h5ad")
-    assert dict(cf.open("counts.h5ad")[:5].to_adata().uns) == {}
+    assert dict(cf.open("counts.h5ad")[:5].to_anndata().uns) == {}
     both = cf.open(["counts.h5ad", "done.h5ad"], join="outer")
-    assert dict(both[:60].to_adata().uns) == {}
-    assert record_of(both[60:].to_adata()) == record_in("done.h5ad")
+    assert dict(both[:60].to_anndata().uns) == {}
+    assert record_of(both[60:].to_anndata()) == record_in("done.h5ad")
     cf.preprocess("counts.h5ad", "kept.h5ad", keep_counts=True)
-    assert dict(cf.open("kept.h5ad", layer="counts")[:5].to_adata().uns) == {}
+    assert dict(cf.open("kept.h5ad", layer="counts")[:5].to_anndata().uns) == {}
 
 
 @pytest.mark.parametrize("base", [None, 2, 10.0])
@@ -90,7 +90,7 @@ def test_logarithms_of_another_base_are_not_natural_ones(counts, base):
     assert cf.info("shards")["processing"] == {"log1p": "of the base in uns/log1p"}
     refuses_logarithms("shards")
     np.testing.assert_array_equal(shards[:].X.toarray(), counts.X.toarray())
-    marked = shards[:].to_adata()
+    marked = shards[:].to_anndata()
     refuses_logarithms(marked)
 
 
@@ -115,7 +115,7 @@ def test_values_of_two_kinds_are_mixed_only_where_that_is_asked_for(two_kinds):
         "rows": lambda: cf.open(files).read([0, 70]),
         "beside": lambda: cf.open(files, layer="counts", layers=["X"]).read([0]),
         "view": lambda: cf.open(files)[50:70].X,
-        "anndata": lambda: cf.open(files)[:].to_adata(),
+        "anndata": lambda: cf.open(files)[:].to_anndata(),
         "mapped": lambda: cf.MappedCollection(files)[0],
         "census": lambda: cf.census.get_anndata(cf.open(files), X_name="X"),
         "scdataset": lambda: next(iter(cf.scDataset(cf.open(files), cf.Streaming(), 8))),
@@ -147,7 +147,7 @@ def test_mixed_values_stay_known_as_mixed(two_kinds):
     refuses_logarithms_of(cells)
     cf.convert_to_shards(cells, "shards")
     cf.export_h5ad(cells, "both.h5ad")
-    cells[:].to_adata().write_h5ad("view.h5ad")
+    cells[:].to_anndata().write_h5ad("view.h5ad")
     grown = cf.convert_to_shards(files[1], "grown")
     with pytest.warns(UserWarning, match="uns and varm were those of its one source"):
         cf.append_to_shards(cf.open(files[0], mixed_processing="allow"), grown)

@@ -37,19 +37,6 @@ def written(folder, *files) -> list:
     return paths
 
 
-def ways(paths, folder):
-    yield lambda **how: cf.open(paths, make_unique=True, **how)
-
-    def shards(**how):
-        out = folder / f"shards_{how}"
-        return cf.open(cf.convert_to_shards(paths, out, make_unique=True, overwrite=True, **how))
-
-    yield shards
-    yield lambda **how: cf.export_h5ad(
-        paths, folder / "x.h5ad", make_unique=True, overwrite=True, **how
-    )
-
-
 @pytest.mark.parametrize("how", [{"join": "inner"}, {"join": "outer"}])
 @pytest.mark.parametrize(
     ("others", "text"),
@@ -65,9 +52,8 @@ def test_other_genes_of_one_name_are_refused(tmp_path, others, text, how):
         (ValueError, pd.errors.InvalidIndexError), match=r"uniquely valued|duplicate labels"
     ):
         anndata.concat([anndata.read_h5ad(path) for path in paths], **how)
-    for way in ways(paths, tmp_path):
-        with pytest.raises(InvalidArgumentError, match=text):
-            way(**how)
+    with pytest.raises(InvalidArgumentError, match=text):
+        cf.open(paths, make_unique=True, **how)
     cells = cf.open(paths, var_key="gene_ids", **how)
     assert len(cells) == 4
 
@@ -90,9 +76,8 @@ def test_files_that_say_nothing_but_the_name_are_joined_only_where_they_are_alik
 def test_equal_names_of_genes_in_another_order_are_refused_without_a_join(tmp_path):
     swapped = ["E1", "E0", *IDS[2:]]
     paths = written(tmp_path, file_of(IDS), file_of(swapped))
-    for way in ways(paths, tmp_path):
-        with pytest.raises(InvalidArgumentError, match="'gene_ids' of var, column 0 of the one"):
-            way()
+    with pytest.raises(InvalidArgumentError, match="'gene_ids' of var, column 0 of the one"):
+        cf.open(paths, make_unique=True)
 
 
 def test_a_fixed_axis_refuses_what_it_asks_for_only(tmp_path):
@@ -122,14 +107,19 @@ def opened(path) -> cf.CellCollection:
 REMADE = {
     "shards": lambda path, out: cf.convert_to_shards(opened(path), out),
     "by mean": lambda path, out: cf.convert_to_shards(
-        path, out, make_unique=True, gene_order="mean"
+        cf.open(path, make_unique=True), out, gene_order="mean"
     ),
     "of some genes": lambda path, out: cf.convert_to_shards(
         opened(path)[:, ["D", "A-2", "B"]], out
     ),
     "of some cells": lambda path, out: cf.convert_to_shards(opened(path)[[1]], out),
     "processed": lambda path, out: cf.preprocess(
-        path, out, make_unique=True, min_genes=0, min_cells=1, normalize=False, log_transform=False
+        cf.open(path, make_unique=True),
+        out,
+        min_genes=0,
+        min_cells=1,
+        normalize=False,
+        log_transform=False,
     ),
 }
 
@@ -170,11 +160,11 @@ def test_names_that_only_look_numbered_are_joined(tmp_path):
     (path,) = written(tmp_path, first)
     (tmp_path / "b").mkdir()
     (other,) = written(tmp_path / "b", first[:, ::-1].copy())
-    cf.convert_to_shards(path, tmp_path / "shards", make_unique=True)
+    cf.convert_to_shards(cf.open(path, make_unique=True), tmp_path / "shards")
     cells = cf.open([tmp_path / "shards", other], join="inner", make_unique=True)
     assert list(cells.var_names) == list(first.var_names)
     np.testing.assert_array_equal(cells[:].to_numpy()[:2], cells[:].to_numpy()[2:])
-    cf.append_to_shards(other, tmp_path / "shards", make_unique=True)
+    cf.append_to_shards(other, tmp_path / "shards")
     x = cf.open(tmp_path / "shards")[:].to_numpy()
     np.testing.assert_array_equal(x[:2], x[2:])
 
@@ -192,7 +182,10 @@ def test_no_two_genes_ever_become_one(tmp_path_factory, files, join, as_shards, 
     folder = tmp_path_factory.mktemp("files")
     paths = written(folder, *adatas)
     if as_shards:
-        paths = [cf.convert_to_shards(path, folder / path.stem, make_unique=True) for path in paths]
+        paths = [
+            cf.convert_to_shards(cf.open(path, make_unique=True), folder / path.stem)
+            for path in paths
+        ]
     try:
         cells = cf.open(paths, join=join, make_unique=not as_shards)
     except InvalidArgumentError as error:

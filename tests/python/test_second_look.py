@@ -127,12 +127,14 @@ def test_genes_that_shards_leave_out_are_said(tmp_path, caplog):
         small(genes=tuple(genes)).write_h5ad(tmp_path / f"{name}.h5ad")
     paths = sorted(tmp_path.glob("*.h5ad"))
     with caplog.at_level(logging.INFO):
-        inner = cf.convert_to_shards(paths, tmp_path / "inner", join="inner")
+        inner = cf.convert_to_shards(cf.open(paths, join="inner"), tmp_path / "inner")
     assert inner.n_genes_left_out == 1
     assert "1 genes of a file are left out" in caplog.text
     assert "join='outer'" in caplog.text
     caplog.clear()
-    assert cf.convert_to_shards(paths, tmp_path / "outer", join="outer").n_genes_left_out == 0
+    assert (
+        cf.convert_to_shards(cf.open(paths, join="outer"), tmp_path / "outer").n_genes_left_out == 0
+    )
     assert not caplog.text
 
 

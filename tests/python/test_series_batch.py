@@ -10,8 +10,8 @@ from lightning.fabric.utilities import move_data_to_device
 
 import cellfeed as cf
 from cellfeed import errors
+from cellfeed._torch import SeriesTensors
 from cellfeed.series import SeriesDataset, build_series
-from cellfeed.torch import SeriesTensors
 
 REGIONS = {"a": "north", "b": None, "c": "south", "d": "north"}
 
@@ -40,7 +40,7 @@ def directory(frame, tmp_path_factory):
 
 def batches_of(directory, **options):
     ds = SeriesDataset(directory, 4, 2, target="v", **options)
-    return list(cf.Loader(ds, cf.BlockShuffling(1), batch_size=16, seed=3))
+    return list(cf.series.SeriesLoader(ds, cf.BlockShuffling(1), batch_size=16, seed=3))
 
 
 COVARIATES = {"future": ["w"], "static": ["region", "size"]}
@@ -122,6 +122,6 @@ def test_lightning_and_a_data_loader_move_whole_batches(directory, monkeypatch):
 
 def test_padding_is_marked_on_the_device_too(directory):
     ds = SeriesDataset(directory, 4, 2)
-    loader = cf.Loader(ds, cf.Streaming(), 7, rank=6, world_size=7, remainder="pad")
+    loader = cf.series.SeriesLoader(ds, cf.Streaming(), 7, rank=6, world_size=7, remainder="pad")
     marks = [(b.is_padding.tolist(), b.to("cpu").is_padding.tolist()) for b in loader]
     assert any(any(mine) for mine, _ in marks) and all(mine == moved for mine, moved in marks)

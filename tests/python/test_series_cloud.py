@@ -167,7 +167,7 @@ def test_loaders_and_workers_read_windows_of_a_bucket(built):
     x, _, times = expected_windows(frame, window=20, horizon=3)
     ds = SeriesDataset("s3://atlas/out", window=20)
     seen = []
-    for batch in cf.Loader(ds, cf.BlockShuffling(1), batch_size=100, seed=3):
+    for batch in cf.series.SeriesLoader(ds, cf.BlockShuffling(1), batch_size=100, seed=3):
         np.testing.assert_allclose(batch.x, x[batch.index], rtol=1e-5, atol=1e-5)
         np.testing.assert_array_equal(batch.obs["time"], times[batch.index])
         seen.extend(batch.index[~batch.is_padding])

@@ -121,7 +121,7 @@ def test_static_columns_go_with_their_entity(tmp_path, kind):
 def test_in_the_loader_and_in_workers(directory):
     ds = SeriesDataset(directory, 4, 2, target="v", static=["sector", "place"], future=["w"])
     for strategy in (cf.BlockShuffling(1), cf.GroupSampling("sector")):
-        for batch in cf.Loader(ds, strategy, batch_size=16, seed=1):
+        for batch in cf.series.SeriesLoader(ds, strategy, batch_size=16, seed=1):
             x, y = ds.arrays(batch.index)
             np.testing.assert_array_equal(batch.x, x["x"])
             np.testing.assert_array_equal(batch.future, x["future"])
@@ -132,7 +132,9 @@ def test_in_the_loader_and_in_workers(directory):
             sectors = batch.obs["sector"]
             assert sectors.tolist() == [SECTORS[name] for name in batch.entities]
             assert isinstance(strategy, cf.BlockShuffling) or len(set(sectors)) == 1
-    plain = next(iter(cf.Loader(SeriesDataset(directory, 4, 2), cf.Streaming(), batch_size=4)))
+    plain = next(
+        iter(cf.series.SeriesLoader(SeriesDataset(directory, 4, 2), cf.Streaming(), batch_size=4))
+    )
     assert plain.future is None and plain.static is None
     again = pickle.loads(pickle.dumps(ds))
     for how in ("fork", "spawn"):

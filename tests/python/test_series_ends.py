@@ -12,7 +12,8 @@ import atexit, os, sys, threading, time
 import cellfeed as cf
 from cellfeed.series import SeriesDataset
 def make(**more):
-    return cf.Loader(SeriesDataset(sys.argv[1], window=5), cf.BlockShuffling(1), 4, **more)
+    ds = SeriesDataset(sys.argv[1], window=5)
+    return cf.series.SeriesLoader(ds, cf.BlockShuffling(1), 4, **more)
 """
 LOOPS = """
 def go_on():

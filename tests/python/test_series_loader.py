@@ -50,7 +50,7 @@ STRATEGIES = {
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_batches_are_the_windows_of_the_plan(ds, name):
-    loader = cf.Loader(ds, STRATEGIES[name](ds), batch_size=16, seed=3)
+    loader = cf.series.SeriesLoader(ds, STRATEGIES[name](ds), batch_size=16, seed=3)
     assert isinstance(loader, SeriesLoader)
     plan = list(loader.plan())
     batches = list(loader)
@@ -83,7 +83,9 @@ def test_windows_read_past_the_cache_are_those_of_the_rows(tmp_path):
     rows = {name: of[["f0", "f1", "f2"]].to_numpy() for name, of in frame.groupby("e")}
     for source in (ds, pickle.loads(pickle.dumps(ds)), part):
         assert source.access == "direct"
-        for batch in cf.Loader(source, cf.BlockShuffling(1), batch_size=200, threads=2):
+        for batch in cf.series.SeriesLoader(
+            source, cf.BlockShuffling(1), batch_size=200, threads=2
+        ):
             times = frame.t.to_numpy()
             for k, name in enumerate(batch.entities):
                 of_entity = times[(frame.e == name).to_numpy()]
@@ -100,7 +102,9 @@ def test_windows_read_past_the_cache_are_those_of_the_rows(tmp_path):
 def test_workers_read_past_the_cache_as_their_parent_does(tmp_path, context):
     path, _ = make_series(tmp_path, [300, 100])
     ds, mapped = directly(path, 6), SeriesDataset(path, 6, access="map")
-    assert_batch(mapped, next(iter(cf.Loader(ds, cf.BlockShuffling(1), batch_size=32))))
+    assert_batch(
+        mapped, next(iter(cf.series.SeriesLoader(ds, cf.BlockShuffling(1), batch_size=32)))
+    )
     options = {"num_workers": 2, "multiprocessing_context": context}
     of_workers = torch.utils.data.DataLoader(ds, batch_size=64, **options)
     expected = torch.utils.data.DataLoader(mapped, batch_size=64)
@@ -147,7 +151,7 @@ def test_labels_of_windows_take_memory_by_entity(tmp_path):
         cf.WeightedCellSampler(label_key="entity"),
     ]:  # fmt: skip
         tracemalloc.start()
-        loader = cf.Loader(ds, strategy, 64, seed=0)
+        loader = cf.series.SeriesLoader(ds, strategy, 64, seed=0)
         next(loader.plan())
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -158,10 +162,16 @@ def test_labels_of_windows_take_memory_by_entity(tmp_path):
 @pytest.mark.parametrize("world", [2, 3])
 def test_ranks_share_an_epoch(ds, world):
     parts = [
-        list(cf.Loader(ds, cf.BlockShuffling(1), batch_size=12 // world, rank=r, world_size=world))
+        list(
+            cf.series.SeriesLoader(
+                ds, cf.BlockShuffling(1), batch_size=12 // world, rank=r, world_size=world
+            )
+        )
         for r in range(world)
     ]
-    whole = list(cf.Loader(ds, cf.BlockShuffling(1), batch_size=12, rank=0, world_size=1))
+    whole = list(
+        cf.series.SeriesLoader(ds, cf.BlockShuffling(1), batch_size=12, rank=0, world_size=1)
+    )
     assert len({tuple(map(len, part)) for part in parts}) == 1
     for step, batch in enumerate(whole):
         of_ranks = np.concatenate([p[step].index[~p[step].is_padding] for p in parts])
@@ -172,7 +182,7 @@ def test_ranks_share_an_epoch(ds, world):
 
 def test_resumed_at_every_step(ds):
     def make():
-        return cf.Loader(ds, cf.BlockShuffling(2), batch_size=16, seed=5)
+        return cf.series.SeriesLoader(ds, cf.BlockShuffling(2), batch_size=16, seed=5)
 
     whole = [b.index for b in make()]
     for step in range(len(whole)):
@@ -191,19 +201,21 @@ def test_resumed_at_every_step(ds):
 
 
 def test_a_state_of_other_windows_is_refused(ds):
-    loader = cf.Loader(ds, cf.BlockShuffling(1), batch_size=16)
+    loader = cf.series.SeriesLoader(ds, cf.BlockShuffling(1), batch_size=16)
     next(iter(loader))
     state = loader.state_dict()
     for options in ({"window": 7}, {"stride": 2}, {"target": "f0"}, {"entities": ["e0", "e2"]}):
         other = SeriesDataset(ds.path, **({"window": 6, "horizon": 2, "target": "f1"} | options))
         with pytest.raises(errors.InvalidArgumentError):
-            cf.Loader(other, cf.BlockShuffling(1), batch_size=16).load_state_dict(state)
+            cf.series.SeriesLoader(other, cf.BlockShuffling(1), batch_size=16).load_state_dict(
+                state
+            )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 def test_workers_give_the_same_stream(ds, how):
-    loader = cf.Loader(ds, cf.BlockShuffling(1), batch_size=16, seed=1)
+    loader = cf.series.SeriesLoader(ds, cf.BlockShuffling(1), batch_size=16, seed=1)
     alone = [b.index for b in loader]
     loader.set_epoch(0)
     batches = torch.utils.data.DataLoader(
@@ -216,7 +228,7 @@ def test_workers_give_the_same_stream(ds, how):
 
 
 def test_pickled_and_left_early(ds):
-    loader = cf.Loader(ds, cf.BlockShuffling(1), batch_size=16, seed=1)
+    loader = cf.series.SeriesLoader(ds, cf.BlockShuffling(1), batch_size=16, seed=1)
     again = pickle.loads(pickle.dumps(loader))
     for one, other in zip(loader, again, strict=True):
         np.testing.assert_array_equal(one.x, other.x)
@@ -225,10 +237,14 @@ def test_pickled_and_left_early(ds):
         break
     assert_batch(ds, kept)
     made = next(
-        iter(cf.Loader(ds, cf.Streaming(), batch_size=4, collate_fn=lambda b: b.to_torch()))
+        iter(
+            cf.series.SeriesLoader(
+                ds, cf.Streaming(), batch_size=4, collate_fn=lambda b: b.to_torch()
+            )
+        )
     )
     assert torch.equal(made[0], ds.batch([0, 1, 2, 3])[0])
-    with cf.Loader(ds, cf.Streaming(), batch_size=4) as closed:
+    with cf.series.SeriesLoader(ds, cf.Streaming(), batch_size=4) as closed:
         iterator = iter(closed)
         next(iterator)
     with pytest.raises(errors.InvalidArgumentError, match="closed"):
@@ -236,21 +252,21 @@ def test_pickled_and_left_early(ds):
 
 
 def test_wrong_arguments(ds):
-    with pytest.raises(errors.InvalidTypeError, match="no argument 'output'"):
-        cf.Loader(ds, cf.Streaming(), output="dense")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'output'"):
+        cf.series.SeriesLoader(ds, cf.Streaming(), output="dense")
     with pytest.raises(errors.InvalidTypeError, match="strategy"):
-        cf.Loader(ds, 8)
+        cf.series.SeriesLoader(ds, 8)
     with pytest.raises(errors.InvalidArgumentError, match="batch_size"):
-        cf.Loader(ds, cf.Streaming(), batch_size=0)
-    with pytest.raises(errors.InvalidTypeError, match=r"cellfeed\.open"):
-        cf.Loader([1, 2], cf.Streaming())
+        cf.series.SeriesLoader(ds, cf.Streaming(), batch_size=0)
+    with pytest.raises(errors.InvalidTypeError, match=r"windows of time series .*SeriesLoader"):
+        cf.Loader(ds, cf.Streaming())
     other = SeriesDataset(ds.path, 6, transform=lambda x, y: (x, y))
     with pytest.raises(errors.InvalidArgumentError, match="collate_fn"):
-        cf.Loader(other, cf.Streaming())
+        cf.series.SeriesLoader(other, cf.Streaming())
     with pytest.raises(errors.CellfeedError):
-        cf.Loader(ds, cf.BlockWeightedSampling(block_size=1, weights=np.ones(3)))
+        cf.series.SeriesLoader(ds, cf.BlockWeightedSampling(block_size=1, weights=np.ones(3)))
     with pytest.raises(errors.CellfeedError):
-        cf.Loader(ds, cf.ClassBalancedSampling(label_key="donor"))
+        cf.series.SeriesLoader(ds, cf.ClassBalancedSampling(label_key="donor"))
 
 
 def test_a_state_of_other_values_is_refused_whatever_the_times_of_files_say(tmp_path):
@@ -266,14 +282,14 @@ def test_a_state_of_other_values_is_refused_whatever_the_times_of_files_say(tmp_
     one, two = build(range(1, 9), "one"), build([2, *range(2, 9)], "two")
     assert one.identity() != two.identity()
     assert build(range(1, 9), "three").identity() == one.identity()
-    state = cf.Loader(one, cf.BlockShuffling(), 2).state_dict()
+    state = cf.series.SeriesLoader(one, cf.BlockShuffling(), 2).state_dict()
     with pytest.raises(errors.CellfeedError, match="another"):
-        cf.Loader(two, cf.BlockShuffling(), 2).load_state_dict(state)
+        cf.series.SeriesLoader(two, cf.BlockShuffling(), 2).load_state_dict(state)
 
 
 def test_messages_about_windows_speak_of_no_cells(ds, monkeypatch, tmp_path):
     def loader(*arguments, of=ds, **options):
-        return cf.Loader(of, *arguments, **options)
+        return cf.series.SeriesLoader(of, *arguments, **options)
 
     state = next_state(loader(cf.Streaming(), 8))
     other = SeriesDataset(ds.path, window=ds.window + 1)

@@ -38,7 +38,9 @@ def made(tmp_path_factory):
 def test_together_they_see_each_window_once(made):
     path, ranks = made
     ds = make_data(path)
-    whole = cf.Loader(ds, cf.BlockShuffling(1), 2 * BATCH_SIZE, seed=5, rank=0, world_size=1)
+    whole = cf.series.SeriesLoader(
+        ds, cf.BlockShuffling(1), 2 * BATCH_SIZE, seed=5, rank=0, world_size=1
+    )
     for epoch in range(2):
         seen = []
         for step, batch in enumerate(whole):

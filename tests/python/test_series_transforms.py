@@ -161,7 +161,7 @@ def test_in_the_loader_and_of_constant_windows(rows):
     folder, frame = rows
     ds = SeriesDataset(folder / "global", 6, 2, target="a",
                        transforms=[LogReturns("a"), WindowNorm("zscore")])  # fmt: skip
-    batch = next(iter(cf.Loader(ds, cf.BlockShuffling(1), batch_size=16)))
+    batch = next(iter(cf.series.SeriesLoader(ds, cf.BlockShuffling(1), batch_size=16)))
     x, _ = ds.arrays(batch.index)
     np.testing.assert_array_equal(batch.x, x)
     np.testing.assert_array_equal(batch.x[:, :, 2], 0)

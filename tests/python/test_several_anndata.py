@@ -64,7 +64,7 @@ def test_a_list_in_memory_is_as_its_files(several, paths, join, mixed):
     some, same = ours.filter("cell_type == 'a'"), theirs.filter("cell_type == 'a'")
     np.testing.assert_array_equal(some.read(slice(None)).x.toarray(),
                                   same.read(slice(None)).x.toarray())  # fmt: skip
-    assert some[:].to_adata().obs.equals(same[:].to_adata().obs)
+    assert some[:].to_anndata().obs.equals(same[:].to_anndata().obs)
 
 
 def test_by_ids_and_by_a_vocabulary(several):

@@ -246,7 +246,9 @@ def test_10x_files_become_shards_with_their_features(tmp_path):
     adata, cells = read_scanpy(tmp_path / "a.h5"), cf.open(tmp_path / "shards")
     assert_same_matrix(cells, adata.X.astype(np.int64))
     assert list(cells.var["gene_ids"]) == list(adata.var["gene_ids"])
-    cf.convert_to_shards(tmp_path / "a.h5", tmp_path / "ab", feature_type="Antibody Capture")
+    cf.convert_to_shards(
+        cf.open(tmp_path / "a.h5", feature_type="Antibody Capture"), tmp_path / "ab"
+    )
     assert len(cf.open(tmp_path / "ab").var_names) == N_ANTIBODIES
 
 

@@ -212,8 +212,8 @@ def test_a_10x_file_of_symbols_joins_the_same_cells_by_ids():
 def test_shards_and_exports_are_named_by_it(paths, tmp_path, join):
     keys = ["gene_ids", "_index"]
     asked = cf.open(paths, join=join, var_key=keys)
-    cf.export_h5ad(paths, tmp_path / "x.h5ad", join=join, var_key=keys)
-    shards = cf.convert_to_shards(paths, tmp_path / "joined", join=join, var_key=keys).path
+    cf.export_h5ad(cf.open(paths, join=join, var_key=keys), tmp_path / "x.h5ad")
+    shards = cf.convert_to_shards(cf.open(paths, join=join, var_key=keys), tmp_path / "joined").path
     run(
         "shard", *paths, "--output-dir", tmp_path / "cli", "--join", join,
         "--var-key", "gene_ids", "--var-key", "_index",
@@ -225,7 +225,7 @@ def test_shards_and_exports_are_named_by_it(paths, tmp_path, join):
         assert list(cells.obs_names) == list(asked.obs_names)
         np.testing.assert_array_equal(cells[:].to_numpy(), asked[:].to_numpy())
     with pytest.raises(NoSuchKeyError, match="no column 'nothing'"):
-        cf.convert_to_shards(paths, tmp_path / "none", join=join, var_key="nothing")
+        cf.convert_to_shards(cf.open(paths, join=join, var_key="nothing"), tmp_path / "none")
 
 
 @pytest.mark.parametrize("join", ["inner", "outer"])
@@ -272,16 +272,20 @@ def test_a_state_of_genes_by_one_column_is_none_of_those_by_another(twice_named)
     cf.Loader(
         cf.open(twice_named, join="outer", var_key="forth"), cf.BlockShuffling(), batch_size=4
     ).load_state_dict(state)
-    with pytest.raises(cf.CellfeedError, match="another collection"):
+    with pytest.raises(cf.errors.CellfeedError, match="another collection"):
         cf.Loader(back, cf.BlockShuffling(), batch_size=4).load_state_dict(state)
 
 
 def test_a_conversion_goes_on_by_the_column_that_it_began_with(twice_named, tmp_path):
-    options = dict(shard_size=5, join="outer", resume=True)
-    cf.convert_to_shards(twice_named, tmp_path / "s", var_key="forth", **options)
+    options = dict(shard_size=5, resume=True)
+
+    def opened(column):
+        return cf.open(twice_named, join="outer", var_key=column)
+
+    cf.convert_to_shards(opened("forth"), tmp_path / "s", **options)
     with pytest.raises(AlreadyExistsError, match="finished shards of other"):
-        cf.convert_to_shards(twice_named, tmp_path / "s", var_key="back", **options)
-    cf.convert_to_shards(twice_named, tmp_path / "s", var_key="forth", **options)
+        cf.convert_to_shards(opened("back"), tmp_path / "s", **options)
+    cf.convert_to_shards(opened("forth"), tmp_path / "s", **options)
     of_files = cf.open(twice_named, join="outer", var_key="forth").read(slice(None)).to_scipy()
     assert (cf.open(tmp_path / "s").read(slice(None)).to_scipy() != of_files).nnz == 0
 

@@ -71,7 +71,7 @@ def test_every_attribute_of_theirs_is_there_or_says_what_to_use(cells, theirs, o
 
 def test_what_is_said_of_an_attribute_is_not_said_of_one_that_is_there():
     assert not set(_INSTEAD) & members(CellCollection)
-    assert members(CellView) >= {"X", "layers", "obsm", "to_adata"}
+    assert members(CellView) >= {"X", "layers", "obsm", "to_anndata"}
 
 
 @pytest.mark.parametrize("rows", [slice(None), slice(5, 20), [20, 3, 3]])
@@ -112,7 +112,7 @@ def test_keys_of_attributes_and_backing(cells, adatas, theirs, paths):
 @pytest.mark.parametrize("ignore_layers", [False, True])
 def test_an_anndata_without_some_of_it_is_theirs(cells, theirs, ignore_x, ignore_layers):
     how = {"ignore_X": ignore_x, "ignore_layers": ignore_layers}
-    made, expected = cells[[20, 3], ["z", "v"]].to_adata(**how), theirs[[20, 3], ["z", "v"]]
+    made, expected = cells[[20, 3], ["z", "v"]].to_anndata(**how), theirs[[20, 3], ["z", "v"]]
     expected = expected.to_adata(**how)
     assert (made.X is None) == (expected.X is None) == ignore_x
     if not ignore_x:
@@ -127,7 +127,7 @@ def test_an_anndata_without_some_of_it_is_theirs(cells, theirs, ignore_x, ignore
 def test_without_x_no_counts_are_read(paths, monkeypatch):
     cells = cf.open(paths)
     monkeypatch.setattr(CellView, "_as_stored", property(lambda self: pytest.fail("read")))
-    assert cells[:5].to_adata(ignore_X=True).shape == (5, 5)
+    assert cells[:5].to_anndata(ignore_X=True).shape == (5, 5)
 
 
 NOT_SET = [

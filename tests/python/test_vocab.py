@@ -93,7 +93,7 @@ def test_only_a_regular_file_of_bounded_size_is_read(tmp_path):
                        ("large", "more than"), ("latin", "JSON")]:  # fmt: skip
         with pytest.raises(OSError, match=word) as caught:
             GeneVocab.from_file(tmp_path / name)
-        assert isinstance(caught.value, cf.CellfeedError)
+        assert isinstance(caught.value, cf.errors.CellfeedError)
     with pytest.raises(cf.errors.InvalidArgumentError, match="NUL byte"):
         GeneVocab.from_file("a\0b")
 

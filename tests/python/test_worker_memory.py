@@ -42,7 +42,9 @@ loaders = {
     "Loader of tensors": (loader(lambda batch: batch.to_torch(dense=True)), whole),
     "Loader of a dict": (loader(lambda batch: {"x": batch.x.toarray()}), whole),
     "Loader of an object": (loader(lambda batch: [batch.to("cpu")]), whole),
-    "Loader of windows": (cf.Loader(windows, order, 600, collate_fn=lambda b: b.to("cpu")), whole),
+    "Loader of windows": (
+        cf.series.SeriesLoader(windows, order, 600, collate_fn=lambda b: b.to("cpu")), whole,
+    ),
     "scDataset": (
         cf.scDataset(cells, order, 600, batch_transform=lambda batch: batch.to_torch()), whole
     ),

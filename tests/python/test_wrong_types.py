@@ -67,10 +67,10 @@ def calls(place):
     yield "NormalizeTotal", cf.NormalizeTotal, {}
     yield "Log1p", cf.Log1p, {}
     yield "SelectGenes", cf.SelectGenes, {"genes": ["gene1"]}
-    yield "convert_to_shards", cf.convert_to_shards, {"adata_path": atlas, "output_dir": new}
+    yield "convert_to_shards", cf.convert_to_shards, {"cells": atlas, "output_dir": new}
     yield "validate_shard_dir", data.validate_shard_dir, {"shard_dir": shards}
-    yield "export_h5ad", cf.export_h5ad, {"paths": shards, "output": new / "o.h5ad"}
-    yield "simulate", cf.simulate, {"like": atlas, "n_cells": 5, "output": new / "o.h5ad"}
+    yield "export_h5ad", cf.export_h5ad, {"cells": shards, "output": new / "o.h5ad"}
+    yield "simulate", cf.simulate, {"cells": atlas, "n_cells": 5, "output": new / "o.h5ad"}
     yield "info", cf.info, {"path": atlas}
     yield "adata_to_mindex", transforms.adata_to_mindex, {"batch": make_anndata()}
     yield "fetch_transform_adata", transforms.fetch_transform_adata, {"batch": make_anndata()}
@@ -96,7 +96,7 @@ def calls(place):
     yield "cells.iterate_axis", cells.iterate_axis, {"batch_size": 9}
     yield "cells.gene_aliases", cells.gene_aliases, {"column": "symbol"}
     yield "view[]", cells[:9].__getitem__, {"index": [0]}
-    yield "view.to_adata", cells[:9].to_adata, {}
+    yield "view.to_anndata", cells[:9].to_anndata, {}
     yield "view.obs[]", cells[:9].obs.__getitem__, {"key": "depth"}
     yield "cells.read", cells.read, {"rows": [0]}
     yield "cells.obs_values", cells.obs_values, {"name": "depth"}

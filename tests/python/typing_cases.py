@@ -8,9 +8,11 @@ from torch.utils.data import DataLoader
 
 import cellfeed as cf
 from cellfeed import Batch, Loader
+from cellfeed.batch import TensorBatch
+from cellfeed.collection import CellView
 from cellfeed.data import CellDataset, DistributedShardSampler, GeneVocab, collate_cells
-from cellfeed.series import SeriesBatch, SeriesDataset
-from cellfeed.torch import TensorBatch
+from cellfeed.series import SeriesBatch, SeriesDataset, SeriesLoader
+from cellfeed.token_batch import TokenBatch
 
 cells = cf.open("atlas/*.h5ad", join="outer", obs="cell_type", access="map")
 strategy = cf.BlockShuffling(64)
@@ -50,7 +52,7 @@ assert_type(cf.scDataset(np.zeros((9, 3)), strategy, 2, with_padding=True), cf.s
 assert_type(cells.read([1, 2], output="dense", obs="donor"), Batch[np.ndarray])
 
 # What is asked of a collection and of batches, by name and by number.
-assert_type(cells[:100, ["TP53"]], cf.CellView)
+assert_type(cells[:100, ["TP53"]], CellView)
 assert_type(cells.filter({"donor": ["D1", "D2"]})[np.arange(3)].batch["donor"], np.ndarray)
 assert_type(cells.files[0]["n_cells"], int)
 assert_type(dense.stats()["wait_seconds"], float)
@@ -59,7 +61,7 @@ for batch in dense:
     assert_type(batch.obs["donor"], np.ndarray)
     assert_type(batch.to().obs["donor"], torch.Tensor)
 tokens = Loader(cells, strategy, output="tokens", tokens=cf.RankTokens(GeneVocab.from_genes(["A"])))
-assert_type(tokens, Loader[cf.TokenBatch])
+assert_type(tokens, Loader[TokenBatch])
 mapped = cf.MappedCollection("atlas.h5ad", obs_keys="donor", join="auto", obs_filter={"age": 3})
 assert_type(mapped.get_merged_labels("donor"), np.ndarray)
 DataLoader(mapped, batch_size=8)
@@ -69,7 +71,7 @@ windows = SeriesDataset("series", window=60, dtype="float64")
 assert_type(windows[0], tuple[torch.Tensor, torch.Tensor])
 assert_type(SeriesDataset("series", future="hour")[0][0], dict[str, torch.Tensor])
 assert_type(SeriesDataset("series", transform=lambda x, y: y), SeriesDataset[torch.Tensor])
-assert_type(Loader(windows, strategy), Loader[SeriesBatch])
+assert_type(SeriesLoader(windows, strategy), SeriesLoader[SeriesBatch])
 
 # Training.
 report = cf.training.train("train.yaml", progress=False)

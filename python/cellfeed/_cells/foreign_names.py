@@ -8,7 +8,7 @@ from ..errors import NoSuchAttributeError
 _OBSM = "those of some cells are cells[rows].{name}, with cellfeed.open(..., {name}=[...])"
 _ANNOTATION = "it is not of cells: of a file, anndata.read_h5ad(path, backed='r').{name}"
 _PLACES = "cells.locate(rows) has the file of each cell and its row in it"
-_WHOLE = "cells[:].to_adata() has all, and to_adata(ignore_X=True) what is known without the counts"
+_WHOLE = "cells[:].to_anndata() has all, to_anndata(ignore_X=True) what is known without counts"
 
 # Of AnnCollection, its views, and AnnData.
 _INSTEAD = {
@@ -35,12 +35,12 @@ _INSTEAD = {
     "to_adata": _WHOLE,
     "to_anndata": _WHOLE,
     "to_memory": _WHOLE,
-    "to_df": "cells[:].to_adata().to_df() has the counts, cells.obs.df the columns of obs",
+    "to_df": "cells[:].to_anndata().to_df() has the counts, cells.obs.df the columns of obs",
     "isbacked": "cells.has_backed",
     "obs_vector": "cells.obs['donor'] is a column",
     "var_keys": "list(cells.var)",
     "obsm_keys": "cells.attrs_keys['obsm']",
-    "copy": "cells are read only, so that none is needed; cells[:].to_adata() is one in memory",
+    "copy": "cells are read only, so that none is needed; cells[:].to_anndata() is one in memory",
     "concatenate": "cellfeed.open([one, other], join='outer') takes several files and AnnData",
     "write": "cellfeed.export_h5ad(cells, path)",
     "write_h5ad": "cellfeed.export_h5ad(cells, path)",

@@ -44,6 +44,9 @@ class OpenOptions:
         Of Parquet tables, the table of genes; "" for none.
     obs_columns
         Of Parquet tables, numeric columns that are obs: those of ``obs``.
+    is_to_write
+        All cells are read once, in order: rows of matrices that are not stored by rows (CSC) are
+        made for that, and nothing of them stays.
 
     All others are as of :func:`cellfeed.open`.
     """
@@ -72,6 +75,7 @@ class OpenOptions:
     var: str = ""
     obs_columns: list[str] = field(default_factory=list)
     mixed_processing: MixedProcessing = "error"
+    is_to_write: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.layer, (list, tuple)):

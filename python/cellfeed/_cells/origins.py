@@ -23,6 +23,10 @@ class Origin(Protocol):
         """What it was opened with."""
 
     @property
+    def paths(self) -> list[str]:
+        """The files; none for what is in memory."""
+
+    @property
     def steps(self) -> list[str]:
         """What was chosen of what was opened, in words; none where it is all of it."""
 
@@ -43,6 +47,11 @@ class Chosen:
     def options(self) -> OpenOptions:
         """What the other one was opened with."""
         return self.cells._origin.options
+
+    @property
+    def paths(self) -> list[str]:
+        """Those of the other one."""
+        return self.cells._origin.paths
 
     @property
     def steps(self) -> list[str]:

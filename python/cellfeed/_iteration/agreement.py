@@ -152,7 +152,7 @@ class Agreement:
 
 
 def _said_first(name: str, facts: dict[str, Any]) -> dict[str, Any]:
-    from ..torch import first_said
+    from .._torch import first_said
 
     return cast("dict[str, Any]", json.loads(first_said(name, json.dumps(facts))))
 

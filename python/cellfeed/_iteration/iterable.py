@@ -42,7 +42,7 @@ def register_iterable(kind: type) -> None:
     data = sys.modules.get("torch.utils.data")
     if kind not in _registered and hasattr(data, "DataLoader"):
         _registered.add(kind)
-        from ..torch import register_iterable_dataset
+        from .._torch import register_iterable_dataset
 
         register_iterable_dataset(kind)
 

@@ -142,7 +142,7 @@ def agree_on_seed(seed: int | None, ranks: Ranks) -> int:
             "ranks: pass seed=..., or make the data set after the process group is initialised, or "
             "ask for its .seed on every rank before it is iterated"
         )
-    from ..torch import broadcast_seed
+    from .._torch import broadcast_seed
 
     return broadcast_seed(seed)
 

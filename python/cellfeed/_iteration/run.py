@@ -33,7 +33,7 @@ class Run:
         self.n_yielded = 0
         self.is_exhausted = False
         if self.worker.is_process:
-            from ..torch import hand_over_in_shared_memory
+            from .._torch import hand_over_in_shared_memory
 
             hand_over_in_shared_memory()
             self.start()

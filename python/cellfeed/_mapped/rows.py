@@ -88,7 +88,7 @@ class RowBatch:
         self.columns = columns
         if "torch.utils.data" in sys.modules:
             # A DataLoader that collates by default then takes the columns as they are.
-            from ..torch import hand_over_in_shared_memory, register_rows
+            from .._torch import hand_over_in_shared_memory, register_rows
 
             register_rows(Row)
             hand_over_in_shared_memory()

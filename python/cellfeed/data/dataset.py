@@ -37,7 +37,7 @@ class _MapDataset(ReadsCells, _Dataset):
         return len(self._reader.cells)
 
     def __getitem__(self, row: int) -> Cell:
-        from ..torch import cells_to_tensors, hand_over_in_shared_memory
+        from .._torch import cells_to_tensors, hand_over_in_shared_memory
 
         hand_over_in_shared_memory()
         return cells_to_tensors([self._reader.read_one(row)])[0]
@@ -50,7 +50,7 @@ class _MapDataset(ReadsCells, _Dataset):
         rows
             Numbers in any order, repeats allowed.
         """
-        from ..torch import cells_to_tensors, hand_over_in_shared_memory
+        from .._torch import cells_to_tensors, hand_over_in_shared_memory
 
         hand_over_in_shared_memory()
         numbers = [_as_row_number(row) for row in rows]

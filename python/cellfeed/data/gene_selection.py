@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..torch._cells import collate_cells
-from ..torch._gene_selection import GeneSelectionCollator
+from .._torch._cells import collate_cells
+from .._torch._gene_selection import GeneSelectionCollator
 
 __all__ = ["GeneSelectionCollator", "collate_cells"]

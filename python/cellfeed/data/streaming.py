@@ -127,7 +127,7 @@ class StreamingCellDataset(ReadsCells, TorchIterable[Cell]):
         self._n_begun += 1
 
     def _cells(self, run: Run) -> Generator[Cell, None, None]:
-        from ..torch import cells_to_tensors
+        from .._torch import cells_to_tensors
 
         run.start()  # from here on the loader's states are of this run
         # Of the workers that share a loaded state, one has the batch that was begun.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from .._options import Rows
-    from ..torch import SeriesTensors
+    from .._torch import SeriesTensors
 
 
 class SeriesBatch(MovesToDevice["SeriesTensors"]):
@@ -117,7 +117,7 @@ class SeriesBatch(MovesToDevice["SeriesTensors"]):
         return self._ds.numbers_of(self.obs)
 
     def _tensors(self) -> SeriesTensors:
-        from ..torch import SeriesTensors
+        from .._torch import SeriesTensors
 
         return SeriesTensors.of(self)
 
@@ -145,7 +145,7 @@ class SeriesBatch(MovesToDevice["SeriesTensors"]):
 
         ``X`` is a tensor; of a data set with ``future`` or ``static`` a dict of ``"x"`` and these.
         """
-        from ..torch import as_tensors
+        from .._torch import as_tensors
 
         given = {name: part for name, part in self.parts.items() if name != "y"}
         return as_tensors(given if len(given) > 1 else self.x, self.y)

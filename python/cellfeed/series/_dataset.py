@@ -197,7 +197,7 @@ class SeriesDataset(SeriesWindows, MapStyle[Pair]):
         indices
             Numbers of windows.
         """
-        from ..torch import register_windows
+        from .._torch import register_windows
 
         register_windows(WindowPair)
         whole = self.batch(indices)
@@ -228,7 +228,7 @@ class SeriesDataset(SeriesWindows, MapStyle[Pair]):
             ``"x"`` and, of shape ``(n, horizon, len(future))``, ``"future"``; ``"static"`` ``(n,
             len(static))``.
         """
-        from ..torch import as_tensors, hand_over_in_shared_memory
+        from .._torch import as_tensors, hand_over_in_shared_memory
 
         hand_over_in_shared_memory()
         return as_tensors(*self.arrays(indices))

@@ -8,14 +8,13 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from itertools import islice
-from typing import Any, Self
+from typing import Any, Self, Unpack, overload
 
 import numpy as np
 
 from .. import _core
 from .._arguments import (
     as_function,
-    check_options,
     parse_memory_budget,
     parse_threads,
     shown,
@@ -28,7 +27,7 @@ from .._iteration.run import Run
 from .._iteration.schedule import Schedule
 from .._iteration.shared_iterator import SharedIterator
 from .._iteration.stats import SeriesStats
-from .._options import Partition, Remainder
+from .._options import Partition, Remainder, WindowKeywords
 from ..errors import CellfeedError, InvalidArgumentError, InvalidTypeError
 from ..strategies import SamplingStrategy, as_strategy
 from ._batch import SeriesBatch
@@ -39,14 +38,10 @@ from ._one_thread import OneThread
 _AHEAD = 1
 # Batches that one task copies: handing over each by itself would take a third of the copy's time.
 _TOGETHER, _TOGETHER_BYTES = 8, 16 << 20
-_OPTIONS = (
-    "batch_size", "seed", "epoch", "rank", "world_size", "partition", "remainder", "fetch_factor",
-    "memory_budget", "threads", "drop_last", "collate_fn",
-)  # fmt: skip
 
 
 class SeriesLoader(BatchDataset[Yielded]):
-    """Shuffled batches of windows: what ``cf.Loader(ds, strategy)`` makes.
+    """Shuffled batches of windows of a :class:`SeriesDataset`.
 
     Strategies, ranks, epochs, workers and states are those of :class:`cellfeed.Loader`; a sample is
     a window. Windows are copied by threads of the core, some batches ahead.
@@ -68,6 +63,28 @@ class SeriesLoader(BatchDataset[Yielded]):
         Threads that copy; one a processor by default.
     """
 
+    @overload
+    def __init__(
+        self: SeriesLoader[SeriesBatch],
+        ds: SeriesDataset[Any],
+        strategy: SamplingStrategy,
+        batch_size: int = ...,
+        *,
+        collate_fn: None = ...,
+        **options: Unpack[WindowKeywords],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: SeriesLoader[Yielded],
+        ds: SeriesDataset[Any],
+        strategy: SamplingStrategy,
+        batch_size: int = ...,
+        *,
+        collate_fn: Callable[[SeriesBatch], Yielded],
+        **options: Unpack[WindowKeywords],
+    ) -> None: ...
+
     def __init__(
         self,
         ds: SeriesDataset[Any],
@@ -85,9 +102,7 @@ class SeriesLoader(BatchDataset[Yielded]):
         threads: int | None = None,
         drop_last: bool = False,
         collate_fn: Callable[[SeriesBatch], Any] | None = None,
-        **others: object,
     ) -> None:
-        check_options("a Loader of windows", others, _OPTIONS)
         if not isinstance(ds, SeriesDataset):
             raise InvalidTypeError(f"ds must be a SeriesDataset, not {shown(ds)}")
         if ds.transform is not None:

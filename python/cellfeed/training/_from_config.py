@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._torch import can_pin
 from ..config import Config
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..samplers import WeightedCellSampler
 from ..storage import keep_copies
 from ..strategies import Streaming
-from ..torch import can_pin
 from ..vocab import GeneVocab
 
 

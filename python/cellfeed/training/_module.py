@@ -13,8 +13,8 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.nn import functional
 
+from .._torch import TokenTensors
 from ..errors import InvalidArgumentError
-from ..torch import TokenTensors
 from ._confusion import Scores, confusion_of, scores_of
 from ._networks import CellNetwork, CellTensors, hidden_of
 from ._specification import Specification

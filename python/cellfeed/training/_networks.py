@@ -7,7 +7,7 @@ from typing import TypeAlias, cast
 import torch
 from torch import nn
 
-from ..torch import TensorBatch, TokenTensors
+from .._torch import TensorBatch, TokenTensors
 from ._specification import Specification
 from ._transformer import GeneTransformer, as_weights
 
@@ -86,7 +86,7 @@ class CellNetwork(nn.Module):
         Parameters
         ----------
         batch
-            A :class:`~cellfeed.torch.TensorBatch`, or for a transformer one of tokens.
+            A :class:`~cellfeed._torch.TensorBatch`, or for a transformer one of tokens.
         """
         if isinstance(self.encoder, MLP):
             out = {"encoded": self.encoder(as_weights(batch["X"], self.encoder))}

@@ -13,12 +13,12 @@ import torch
 from .._arguments import as_int, as_text
 from .._options import Data, Label
 from .._progress import Progress, as_progress_callback
+from .._torch import can_pin
 from ..collection import CellCollection
 from ..errors import CorruptDataError, InvalidArgumentError
 from ..loader import Loader
 from ..opening import open
 from ..strategies import Streaming
-from ..torch import can_pin
 from ..transforms import SelectGenes
 from ..vocab import GeneVocab
 from ._checkpoints import read_checkpoint

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..torch import TokenTensors
+from .._torch import TokenTensors
 from ._specification import Specification
 
 # What Masking puts in the place of a value.

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "cellfeed/cli/checks.h"
-#include "cellfeed/cli/options.h"
+#include "cellfeed/cli/inputs.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
 #include "cellfeed/convert/result_text.h"
@@ -14,17 +14,28 @@ namespace cellfeed::cli {
 namespace {
 
 struct AppendArguments {
+  InputArguments inputs;
   convert::AppendOptions options;
-  CacheArguments cache;
   std::string extra_genes = "error", missing_genes = "warn";
 };
+
+convert::InputCells open_cells_to_append(const Session& session, AppendArguments& arguments) {
+  convert::InputOptions& open = arguments.inputs.open;
+  convert::MatricesOfShards there =
+      convert::matrices_to_append(arguments.options.convert.output_dir, open.layer);
+  open.layer = std::move(there.layer);
+  open.layers = std::move(there.layers);
+  open.obsm = std::move(there.obsm);
+  open.genes = std::move(there.genes);
+  return open_cells(session, arguments.inputs);
+}
 
 int run_append_to_shards(Session& session, AppendArguments& arguments) {
   convert::AppendOptions& options = arguments.options;
   if (arguments.extra_genes == "drop") options.extra_genes = convert::ExtraGenes::kDrop;
   options.refuse_missing_genes = arguments.missing_genes == "error";
   options.convert.stop = session.stop.get_token();
-  if (!arguments.cache.dir.empty()) options.convert.row_maker = row_maker(session, arguments.cache);
+  options.convert.input = open_cells_to_append(session, arguments);
   convert::AppendResult result;
   {
     ProgressLine line(session.quiet, "cells");
@@ -48,8 +59,6 @@ void add_gene_options(CLI::App& verb, AppendArguments& arguments) {
                   "does not, error refuses the source [default: warn]")
       ->check(one_of({"warn", "zero", "error"}))
       ->type_name("WHAT");
-  add_var_key_option(verb, arguments.options.convert.var_keys);
-  add_make_unique_option(verb, arguments.options.convert.make_unique);
 }
 
 }  // namespace
@@ -58,11 +67,11 @@ void add_append(CLI::App& program, Session& session) {
   auto arguments = std::make_shared<AppendArguments>();
   convert::AppendOptions& options = arguments->options;
   convert::ConvertOptions& convert = options.convert;
-  convert.layer.clear();
+  arguments->inputs.open.layer.clear();
   convert.shard_size = 0;
   CLI::App& verb = *program.add_subcommand(
       "append", "Add the cells of more files behind those of a directory of shards");
-  verb.add_option("inputs", convert.inputs,
+  verb.add_option("inputs", arguments->inputs.open.paths,
                   "Files (.h5ad), globs or shard directories, in the order of the cells")
       ->required()
       ->type_name("INPUT");
@@ -73,7 +82,7 @@ void add_append(CLI::App& program, Session& session) {
                   "Cells of a new shard [default: as those that are there]")
       ->check(whole_number(1, std::int64_t{1} << 40))
       ->type_name("CELLS");
-  add_filter_option(verb, convert.filter);
+  add_input_options(verb, arguments->inputs);
   add_gene_options(verb, *arguments);
   verb.add_flag("--shuffle", convert.shuffle,
                 "Write the new cells in one random order; those that are there stay before them");
@@ -83,12 +92,7 @@ void add_append(CLI::App& program, Session& session) {
   verb.add_flag("--force", options.is_forced,
                 "Also append sources whose cells are in the shards already, or whose values are of "
                 "another kind");
-  verb.add_option("--layer", convert.layer,
-                  "X, raw/X, or the name of a layer [default: what the shards hold of theirs]")
-      ->type_name("NAME");
   add_obs_options(verb, convert.obs);
-  add_kept_rows_option(verb, arguments->cache);
-  add_choice_options(verb, convert.choice);
   add_resource_options(verb, convert.threads, convert.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

@@ -49,14 +49,15 @@ convert::ProcessingOptions processing_of(const config::Config& settings) {
 }
 
 std::vector<std::string> vocabulary_of(const Session& session, const config::Config& settings,
-                                       const convert::ConvertOptions& convert) {
+                                       const InputArguments& inputs,
+                                       convert::ConvertOptions convert) {
   if (settings.has_value("data.vocab.path"))
     return convert::read_gene_vocabulary(settings.text("data.vocab.path"));
   if (!settings.has_value("data.vocab.n_genes")) return {};
-  convert::ConvertOptions counting = convert;
+  convert.input = open_cells(session, inputs);
   ProgressLine line(session.quiet, "cells");
-  counting.progress = line.callback();
-  return convert::most_detected_genes(counting, settings.whole("data.vocab.n_genes"));
+  convert.progress = line.callback();
+  return convert::most_detected_genes(convert, settings.whole("data.vocab.n_genes"));
 }
 
 }  // namespace cellfeed::cli

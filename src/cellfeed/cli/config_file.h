@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/cli/inputs.h"
 #include "cellfeed/cli/session.h"
 #include "cellfeed/config/config.h"
 #include "cellfeed/convert/preprocess/preprocess_options.h"
@@ -24,6 +25,7 @@ convert::ProcessingOptions processing_of(const config::Config& settings);
 // data.vocab: the genes that are kept; empty where there is none. Reads every cell of the inputs
 // where data.vocab.n_genes asks for the most detected ones.
 std::vector<std::string> vocabulary_of(const Session& session, const config::Config& settings,
-                                       const convert::ConvertOptions& convert);
+                                       const InputArguments& inputs,
+                                       convert::ConvertOptions convert);
 
 }  // namespace cellfeed::cli

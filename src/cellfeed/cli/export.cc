@@ -8,8 +8,8 @@
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/number_text.h"
 #include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/inputs.h"
 #include "cellfeed/cli/json_line.h"
-#include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
 
@@ -17,6 +17,7 @@ namespace cellfeed::cli {
 namespace {
 
 struct ExportArguments {
+  InputArguments inputs;
   convert::ExportOptions options;
   std::string gene_order = "source";
 };
@@ -24,7 +25,11 @@ struct ExportArguments {
 int run_export(Session& session, ExportArguments& arguments) {
   convert::ExportOptions& options = arguments.options;
   options.keep_stored_gene_order = arguments.gene_order == "stored";
-  options.gives_all = options.layers.empty() && options.obsm.empty();
+  convert::InputOptions& open = arguments.inputs.open;
+  if (open.layers.empty() && open.obsm.empty() && open.layer == "X")
+    for (const std::string& name : convert::matrices_of_shards(open.paths))
+      (format::is_obsm(name) ? open.obsm : open.layers).push_back(name);
+  options.input = open_cells(session, arguments.inputs);
   options.stop = session.stop.get_token();
   convert::ExportResult result;
   {
@@ -33,20 +38,14 @@ int run_export(Session& session, ExportArguments& arguments) {
     result = convert::export_h5ad(options);
   }
   if (session.json) {
-    const nlohmann::ordered_json json = {{"output", options.output},
-                                         {"n_cells", result.n_cells},
-                                         {"n_genes", result.n_genes},
-                                         {"nnz", result.nnz},
-                                         {"left_out", result.left_out_text},
-                                         {"filter_warnings", result.filter_warnings},
-                                         {"bytes", result.bytes},
-                                         {"seconds", result.seconds},
-                                         {"cells_per_second", result.cells_per_second}};
+    const nlohmann::ordered_json json = {
+        {"output", options.output},         {"n_cells", result.n_cells},
+        {"n_genes", result.n_genes},        {"nnz", result.nnz},
+        {"left_out", result.left_out_text}, {"bytes", result.bytes},
+        {"seconds", result.seconds},        {"cells_per_second", result.cells_per_second}};
     print(json_line(json));
   } else {
-    std::string left_out = result.left_out_text.empty() ? "" : result.left_out_text + "\n";
-    for (const std::string& warning : result.filter_warnings)
-      left_out += "--filter: " + warning + "\n";
+    const std::string left_out = result.left_out_text.empty() ? "" : result.left_out_text + "\n";
     print(fmt::format("{} cells x {} genes, {}: {}\n{}{} ({} cells/s)\n", grouped(result.n_cells),
                       grouped(result.n_genes), format_byte_size(result.bytes), options.output,
                       left_out, duration_text(result.seconds),
@@ -62,7 +61,7 @@ void add_export(CLI::App& program, Session& session) {
   convert::ExportOptions& options = arguments->options;
   CLI::App& verb = *program.add_subcommand(
       "export", "Write shards back to one .h5ad file, equal to what they were made from");
-  verb.add_option("inputs", options.inputs, "Shard directories, files or globs")
+  verb.add_option("inputs", arguments->inputs.open.paths, "Shard directories, files or globs")
       ->required()
       ->type_name("INPUT");
   verb.add_option("--output", options.output, "The .h5ad file to write")
@@ -73,18 +72,14 @@ void add_export(CLI::App& program, Session& session) {
           "source: as in the file that was sharded; stored: as in the shards [default: source]")
       ->check(one_of({"source", "stored"}))
       ->type_name("ORDER");
-  add_matrix_options(verb, options.layers, options.obsm);
-  add_filter_option(verb, options.filter);
-  add_join_option(verb, options.join);
-  add_var_key_option(verb, options.var_keys);
-  add_make_unique_option(verb, options.make_unique);
+  add_input_options(verb, arguments->inputs);
+  add_join_option(verb, arguments->inputs.open.join);
+  add_matrix_options(verb, arguments->inputs);
   verb.add_flag("--keep-source-columns", options.keep_source_columns,
                 "Add the obs columns that say which file and row a cell is from");
   verb.add_flag("--overwrite", options.overwrite, "Replace the file when it is there");
   add_compression_option(verb, options.compression);
-  add_layer_option(verb, options.layer);
   add_obs_options(verb, options.obs);
-  add_choice_options(verb, options.choice);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, arguments] {

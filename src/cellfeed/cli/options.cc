@@ -59,17 +59,6 @@ void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget) {
           format_byte_size(memory_budget)));
 }
 
-void add_filter_option(CLI::App& verb, std::string& filter) {
-  verb.add_option(
-          "--filter", filter,
-          "Only cells that this is true of, by their obs: \"tissue == 'lung' and n_counts > "
-          "500\" [default: all cells]")
-      ->check([](const std::string& given) {
-        return given.empty() ? "--filter must be an expression, not ''" : std::string();
-      })
-      ->type_name("EXPR");
-}
-
 void add_join_option(CLI::App& verb, std::string& join) {
   verb.add_option("--join", join,
                   "When inputs differ in genes: inner keeps those of all, outer those of any")
@@ -85,13 +74,6 @@ void add_cache_options(CLI::App& verb, CacheArguments& cache) {
               "what CELLFEED_CACHE names, else ~/.cache/cellfeed]")
           ->type_name("DIR");
   verb.add_flag("--no-cache", cache.is_refused, "Refuse such matrices")->excludes(dir);
-}
-
-void add_kept_rows_option(CLI::App& verb, CacheArguments& cache) {
-  verb.add_option("--cache-dir", cache.dir,
-                  "Keep the rows of inputs that are stored by columns (CSC) in this folder, for "
-                  "cellfeed.open and other runs [default: nothing of them stays]")
-      ->type_name("DIR");
 }
 
 format::RowMaker row_maker(const Session& session, const CacheArguments& cache) {
@@ -112,18 +94,9 @@ format::RowMaker row_maker(const Session& session, const CacheArguments& cache) 
 
 void add_layer_option(CLI::App& verb, std::string& layer, bool may_be_none) {
   verb.add_option("--layer", layer,
-                  fmt::format("Which matrix: X, raw/X, or the name of a layer{} [default: X]",
-                              may_be_none ? "; none: obs alone" : ""))
-      ->type_name("NAME");
-}
-
-void add_matrix_options(CLI::App& verb, std::vector<std::string>& layers,
-                        std::vector<std::string>& obsm) {
-  verb.add_option("--layers", layers, "Layers to write beside --layer; may be given several times")
-      ->allow_extra_args(false)
-      ->type_name("NAME");
-  verb.add_option("--obsm", obsm, "Arrays of obsm to write as well; may be given several times")
-      ->allow_extra_args(false)
+                  fmt::format("Which matrix: X, raw/X, or the name of a layer{} [default: {}]",
+                              may_be_none ? "; none: obs alone" : "",
+                              layer.empty() ? "what the shards hold of theirs" : layer))
       ->type_name("NAME");
 }
 
@@ -150,11 +123,6 @@ void add_obs_options(CLI::App& verb, convert::ObsChoice& obs) {
 void warn_left_out(const Session& session, const collection::Collection& cells) {
   const std::string text = cells.left_out_text();
   if (!session.quiet && !text.empty()) fmt::print(stderr, "{}\n", text);
-}
-
-void add_make_unique_option(CLI::App& verb, bool& make_unique) {
-  verb.add_flag("--make-unique", make_unique,
-                "Number repeated gene names (A, A-1, ...) instead of refusing them");
 }
 
 void add_choice_options(CLI::App& verb, format::FileChoice& choice) {

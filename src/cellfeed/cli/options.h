@@ -25,8 +25,6 @@ CLI::Option* add_size_option(CLI::App& verb, const std::string& name,
                              const std::string& help);
 // --memory-budget; the default named is the value given.
 void add_memory_budget_option(CLI::App& verb, std::int64_t& memory_budget);
-// --filter, an expression over obs; empty where it is not given.
-void add_filter_option(CLI::App& verb, std::string& filter);
 // --join; empty where it is not given.
 void add_join_option(CLI::App& verb, std::string& join);
 // Where rows of matrices that are stored otherwise are kept.
@@ -36,21 +34,16 @@ struct CacheArguments {
 };
 // --cache-dir and --no-cache.
 void add_cache_options(CLI::App& verb, CacheArguments& cache);
-// --cache-dir of who writes shards and needs the rows once.
-void add_kept_rows_option(CLI::App& verb, CacheArguments& cache);
 // Null where the cache is refused. Says what is written, and how far it is, on stderr unless quiet.
 // Lifetime: the session outlives it.
 format::RowMaker row_maker(const Session& session, const CacheArguments& cache);
 // --layer. may_be_none: the verb reads obs alone as well.
 void add_layer_option(CLI::App& verb, std::string& layer, bool may_be_none = false);
 void add_var_key_option(CLI::App& verb, std::vector<std::string>& keys);
-void add_matrix_options(CLI::App& verb, std::vector<std::string>& layers,
-                        std::vector<std::string>& obsm);
 // --obs and --exclude-obs.
 void add_obs_options(CLI::App& verb, convert::ObsChoice& obs);
 // Says on stderr what of the files is left out though nobody chose that.
 void warn_left_out(const Session& session, const collection::Collection& cells);
-void add_make_unique_option(CLI::App& verb, bool& make_unique);
 // --genome, --feature-type, --modality, --transpose, --genes-column, --values-column, --var and
 // --obs-columns.
 void add_choice_options(CLI::App& verb, format::FileChoice& choice);

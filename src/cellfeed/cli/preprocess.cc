@@ -7,7 +7,7 @@
 
 #include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/config_file.h"
-#include "cellfeed/cli/options.h"
+#include "cellfeed/cli/inputs.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/shared_run.h"
 #include "cellfeed/cli/verbs.h"
@@ -17,8 +17,8 @@ namespace cellfeed::cli {
 namespace {
 
 struct PreprocessArguments {
+  InputArguments inputs;
   convert::PreprocessOptions options;
-  CacheArguments cache;
   std::string scheduler;
   bool has_budget = false;
   std::string config, flavor;
@@ -29,11 +29,12 @@ struct PreprocessArguments {
 
 // Options of the command line come before those of the file.
 void follow_preprocess_config(const Session& session, PreprocessArguments& arguments) {
-  convert::ConvertOptions& convert = arguments.options.convert;
+  std::vector<std::string>& paths = arguments.inputs.open.paths;
   const config::Config settings = read_config(arguments.config);
-  if (convert.inputs.empty()) convert.inputs = settings.data_paths("to preprocess");
-  keep_copies(settings, convert.inputs);
-  convert.genes = vocabulary_of(session, settings, convert);
+  if (paths.empty()) paths = settings.data_paths("to preprocess");
+  keep_copies(settings, paths);
+  arguments.inputs.open.genes =
+      vocabulary_of(session, settings, arguments.inputs, arguments.options.convert);
   if (!settings.is_given("data.preprocessing")) return;
   const convert::ProcessingOptions given = processing_of(settings);
   convert::ProcessingOptions& processing = arguments.options.processing;
@@ -50,7 +51,6 @@ int run(Session& session, PreprocessArguments& arguments) {
   if (arguments.resume) convert.existing = convert::ExistingTarget::kResume;
   if (arguments.overwrite) convert.existing = convert::ExistingTarget::kOverwrite;
   convert.stop = session.stop.get_token();
-  if (!arguments.cache.dir.empty()) convert.row_maker = row_maker(session, arguments.cache);
   if (!arguments.config.empty()) follow_preprocess_config(session, arguments);
   if (arguments.skips_normalize) processing.normalize = false;
   if (arguments.skips_log) processing.log_transform = false;
@@ -58,8 +58,9 @@ int run(Session& session, PreprocessArguments& arguments) {
   if (arguments.n_top_genes) processing.n_top_genes = *arguments.n_top_genes;
   if (!arguments.flavor.empty()) processing.flavor = convert::flavor_from_name(arguments.flavor);
   if (!arguments.scheduler.empty())
-    return run_on_workers(session, {arguments.scheduler, arguments.has_budget, arguments.cache},
+    return run_on_workers(session, {arguments.scheduler, arguments.has_budget}, arguments.inputs,
                           {.convert = convert, .processing = processing});
+  convert.input = open_cells(session, arguments.inputs);
   return run_preprocess(session, arguments.options);
 }
 
@@ -126,7 +127,7 @@ void add_preprocess(CLI::App& program, Session& session) {
   convert::ConvertOptions& convert = arguments->options.convert;
   CLI::App& verb = *program.add_subcommand(
       "preprocess", "Normalise, log-transform and filter counts, and keep highly variable genes");
-  verb.add_option("--input,inputs", convert.inputs,
+  verb.add_option("--input,inputs", arguments->inputs.open.paths,
                   "Files (.h5ad), globs or shard directories with raw counts")
       ->type_name("INPUT");
   verb.add_option("--output", convert.output_dir,
@@ -141,23 +142,18 @@ void add_preprocess(CLI::App& program, Session& session) {
       ->check(whole_number(1, std::int64_t{1} << 40))
       ->type_name("CELLS");
   add_compression_option(verb, arguments->options.compression);
-  add_filter_option(verb, convert.filter);
-  add_join_option(verb, convert.join);
-  add_var_key_option(verb, convert.var_keys);
-  add_make_unique_option(verb, convert.make_unique);
+  add_input_options(verb, arguments->inputs);
+  add_join_option(verb, arguments->inputs.open.join);
   verb.add_flag("--resume", arguments->resume, "Continue shards whose writing was interrupted");
   verb.add_flag("--overwrite", arguments->overwrite, "Replace what is there, once the new is whole")
       ->excludes("--resume");
-  add_layer_option(verb, convert.layer);
   add_obs_options(verb, convert.obs);
-  add_kept_rows_option(verb, arguments->cache);
-  add_choice_options(verb, convert.choice);
   add_scheduler_option(verb, arguments->scheduler);
   add_resource_options(verb, convert.threads, convert.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, &verb, arguments] {
     arguments->has_budget = verb.count("--memory-budget") > 0;
-    if (arguments->options.convert.inputs.empty() && arguments->config.empty())
+    if (arguments->inputs.open.paths.empty() && arguments->config.empty())
       throw CLI::ValidationError("--input is required, or a configuration with --config");
     session.run = [&session, arguments] { return run(session, *arguments); };
   });

@@ -4,7 +4,7 @@
 
 #include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/config_file.h"
-#include "cellfeed/cli/options.h"
+#include "cellfeed/cli/inputs.h"
 #include "cellfeed/cli/preprocess.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/shared_run.h"
@@ -16,8 +16,8 @@ namespace cellfeed::cli {
 namespace {
 
 struct ShardArguments {
+  InputArguments inputs;
   convert::ConvertOptions convert;
-  CacheArguments cache;
   std::string scheduler;
   bool has_budget = false;
   std::string config;
@@ -28,16 +28,17 @@ struct ShardArguments {
 
 // What the settings of a file say of a conversion.
 void follow_shard_config(const Session& session, ShardArguments& arguments) {
-  convert::ConvertOptions& options = arguments.convert;
+  std::vector<std::string>& paths = arguments.inputs.open.paths;
   const config::Config settings = read_config(arguments.config);
-  if (options.inputs.empty()) options.inputs = settings.data_paths("to shard");
-  keep_copies(settings, options.inputs);
+  if (paths.empty()) paths = settings.data_paths("to shard");
+  keep_copies(settings, paths);
   if (settings.is_given("data.preprocessing")) {
     const convert::ProcessingOptions processing = processing_of(settings);
     if (processing.changes_values() || processing.n_top_genes > 0)
       arguments.processing = processing;
   }
-  options.genes = vocabulary_of(session, settings, options);
+  arguments.inputs.open.genes =
+      vocabulary_of(session, settings, arguments.inputs, arguments.convert);
 }
 
 int run_shard(Session& session, ShardArguments& arguments) {
@@ -47,11 +48,11 @@ int run_shard(Session& session, ShardArguments& arguments) {
   if (arguments.resume) options.existing = convert::ExistingTarget::kResume;
   if (arguments.overwrite) options.existing = convert::ExistingTarget::kOverwrite;
   options.stop = session.stop.get_token();
-  if (!arguments.cache.dir.empty()) options.row_maker = row_maker(session, arguments.cache);
   if (!arguments.config.empty()) follow_shard_config(session, arguments);
   if (!arguments.scheduler.empty())
-    return run_on_workers(session, {arguments.scheduler, arguments.has_budget, arguments.cache},
+    return run_on_workers(session, {arguments.scheduler, arguments.has_budget}, arguments.inputs,
                           {.convert = options, .processing = arguments.processing});
+  options.input = open_cells(session, arguments.inputs);
   if (arguments.processing)
     return run_preprocess(session, {.processing = *arguments.processing, .convert = options});
   convert::ConvertResult result;
@@ -72,7 +73,7 @@ void add_shard(CLI::App& program, Session& session) {
   convert::ConvertOptions& options = arguments->convert;
   CLI::App& verb =
       *program.add_subcommand("shard", "Convert files to a directory of shards that train fast");
-  verb.add_option("inputs", options.inputs,
+  verb.add_option("inputs", arguments->inputs.open.paths,
                   "Files (.h5ad), globs or shard directories, in the order of the cells")
       ->type_name("INPUT");
   add_config_option(
@@ -95,30 +96,25 @@ void add_shard(CLI::App& program, Session& session) {
           "packed: bit-packed sparse records; dense: float32 .npy, much larger [default: packed]")
       ->check(one_of({"packed", "dense"}))
       ->type_name("LAYOUT");
-  add_filter_option(verb, options.filter);
-  add_join_option(verb, options.join);
-  add_var_key_option(verb, options.var_keys);
+  add_input_options(verb, arguments->inputs);
+  add_join_option(verb, arguments->inputs.open.join);
+  add_matrix_options(verb, arguments->inputs);
   verb.add_flag("--shuffle", options.shuffle,
                 "Write the cells of all inputs in one random order, in two passes; needs the space "
                 "of the shards once more while it runs");
   add_seed_option(verb, options.seed, "Of the shuffle: the same seed, the same order")
       ->needs("--shuffle");
-  add_make_unique_option(verb, options.make_unique);
   verb.add_flag("--resume", arguments->resume, "Continue a conversion that was interrupted");
   verb.add_flag("--overwrite", arguments->overwrite,
                 "Replace shards that are there; other files are never touched")
       ->excludes("--resume");
-  add_layer_option(verb, options.layer);
-  add_matrix_options(verb, options.layers, options.obsm);
   add_obs_options(verb, options.obs);
-  add_kept_rows_option(verb, arguments->cache);
-  add_choice_options(verb, options.choice);
   add_scheduler_option(verb, arguments->scheduler);
   add_resource_options(verb, options.threads, options.memory_budget);
   add_output_options(verb, session);
   verb.callback([&session, &verb, arguments] {
     arguments->has_budget = verb.count("--memory-budget") > 0;
-    if (arguments->convert.inputs.empty() && arguments->config.empty())
+    if (arguments->inputs.open.paths.empty() && arguments->config.empty())
       throw CLI::ValidationError("INPUT is required, or a configuration with --config");
     session.run = [&session, arguments] { return run_shard(session, *arguments); };
   });

@@ -40,9 +40,9 @@ void add_scheduler_option(CLI::App& verb, std::string& scheduler) {
 }
 
 int run_on_workers(const Session& session, const WorkerArguments& workers,
-                   convert::SharedOptions options) {
-  if (!workers.cache.dir.empty()) options.cache_dir = workers.cache.dir;
+                   const InputArguments& inputs, const convert::SharedOptions& options) {
   nlohmann::json json = nlohmann::json::parse(to_text(options));
+  json["open"] = json_of(inputs);
   json["threads"] = options.convert.threads;
   json["memory_budget"] = workers.has_budget ? options.convert.memory_budget : 0;
   const int fd = hand_over(json.dump());

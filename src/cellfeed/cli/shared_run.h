@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "cellfeed/cli/options.h"
+#include "cellfeed/cli/inputs.h"
 #include "cellfeed/cli/session.h"
 #include "cellfeed/convert/shared_options.h"
 
@@ -15,10 +15,9 @@ void add_scheduler_option(CLI::App& verb, std::string& scheduler);
 struct WorkerArguments {
   std::string scheduler;
   bool has_budget = false;  // else each worker takes what it has
-  CacheArguments cache;
 };
 // Replaces this process by Python, which does what the options say.
 int run_on_workers(const Session& session, const WorkerArguments& workers,
-                   convert::SharedOptions options);
+                   const InputArguments& inputs, const convert::SharedOptions& options);
 
 }  // namespace cellfeed::cli

@@ -8,8 +8,8 @@
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/number_text.h"
 #include "cellfeed/cli/checks.h"
+#include "cellfeed/cli/inputs.h"
 #include "cellfeed/cli/json_line.h"
-#include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
 
@@ -48,7 +48,14 @@ std::string plain_text(const convert::SimulateOptions& options, const convert::S
                             grouped(static_cast<std::int64_t>(r.cells_per_second)));
 }
 
-int run_simulate(Session& session, convert::SimulateOptions& options) {
+struct SimulateArguments {
+  InputArguments inputs;
+  convert::SimulateOptions options;
+};
+
+int run_simulate(Session& session, SimulateArguments& arguments) {
+  convert::SimulateOptions& options = arguments.options;
+  options.input = open_cells(session, arguments.inputs);
   options.stop = session.stop.get_token();
   convert::SimulateResult result;
   {
@@ -63,14 +70,18 @@ int run_simulate(Session& session, convert::SimulateOptions& options) {
 }  // namespace
 
 void add_simulate(CLI::App& program, Session& session) {
-  auto options = std::make_shared<convert::SimulateOptions>();
+  auto arguments = std::make_shared<SimulateArguments>();
+  convert::SimulateOptions* options = &arguments->options;
+  arguments->inputs.open.make_unique = true;
   CLI::App& verb = *program.add_subcommand("simulate",
                                            "Make a large .h5ad of real cells, drawn with "
                                            "replacement and thinned; obs column source_cell says "
                                            "which row of the real file a cell is from");
-  verb.add_option("--like", options->like, "The real cells: a file or shard directory")
+  verb.add_option("--like", arguments->inputs.open.paths,
+                  "The real cells: files, globs or shard directories")
+      ->allow_extra_args(false)
       ->required()
-      ->type_name("FILE");
+      ->type_name("INPUT");
   verb.add_option("--cells", options->n_cells, "Cells to make")
       ->required()
       ->check(whole_number(1))
@@ -91,12 +102,12 @@ void add_simulate(CLI::App& program, Session& session) {
   verb.add_flag("!--no-thin", options->thin, "Copy cells as they are");
   verb.add_flag("--overwrite", options->overwrite, "Replace files that are there");
   add_compression_option(verb, options->compression);
-  add_layer_option(verb, options->layer);
-  add_choice_options(verb, options->choice);
+  add_input_options(verb, arguments->inputs);
+  add_join_option(verb, arguments->inputs.open.join);
   add_resource_options(verb, options->threads, options->memory_budget);
   add_output_options(verb, session);
-  verb.callback([&session, options] {
-    session.run = [&session, options] { return run_simulate(session, *options); };
+  verb.callback([&session, arguments] {
+    session.run = [&session, arguments] { return run_simulate(session, *arguments); };
   });
 }
 

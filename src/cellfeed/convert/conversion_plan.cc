@@ -74,7 +74,7 @@ std::string matrices_difference(const Json& before, const Json& now) {
 
 // obs names the files, so their paths are part of it too.
 std::string conversion_plan(const ConvertOptions& options, std::span<const PlannedMatrix> matrices,
-                            const arrow::Schema& obs_schema, const std::string& selection_json) {
+                            const arrow::Schema& obs_schema) {
   const Sources& sources = matrices[0].sources;
   Json plan = {
       {"writer", 1},
@@ -83,13 +83,12 @@ std::string conversion_plan(const ConvertOptions& options, std::span<const Plann
       {"shard_size", options.shard_size},
       {"value_dtype", dtype_name(matrices[0].value_dtype)},
       {"genes", shard::gene_fingerprint(sources.genes().names)},
-      {"join", options.join},
       {"var_key", sources.var_keys()},
       {"obs", obs_schema.ToString()},
   };
   if (options.shuffle) plan["shuffle_seed"] = options.seed;
   if (options.base) plan["appended_to"] = shard::checksum_to_text(options.base->fingerprint());
-  plan["selection"] = {selection_json, options.cells.content};
+  plan["selection"] = {options.input.selection_json, options.input.content};
   plan["sources"] = sources_json(sources);
   for (const PlannedMatrix& matrix : matrices.subspan(1))
     plan["matrices"].push_back({{"name", matrix.name},
@@ -128,7 +127,7 @@ std::string plan_difference(const std::string& before, const std::string& now) {
     return "its journal holds another plan";
   }
   for (const char* key :
-       {"layout", "gene_order", "shard_size", "join", "var_key", "shuffle_seed", "value_dtype"})
+       {"layout", "gene_order", "shard_size", "var_key", "shuffle_seed", "value_dtype"})
     if (part_of(was, key) != part_of(is, key))
       return fmt::format("{} was {}, now {}", key, text_of(part_of(was, key)),
                          text_of(part_of(is, key)));

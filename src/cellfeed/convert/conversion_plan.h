@@ -22,9 +22,9 @@ struct PlannedMatrix {
   DType value_dtype = DType::kF32;
 };
 
-// matrices: X first. selection_json: as Manifest's.
+// matrices: X first.
 std::string conversion_plan(const ConvertOptions& options, std::span<const PlannedMatrix> matrices,
-                            const arrow::Schema& obs_schema, const std::string& selection_json);
+                            const arrow::Schema& obs_schema);
 
 // Shards name their sources, in JSON and in Arrow. Throws kInvalidArgument.
 void require_utf8_paths(const Sources& sources);

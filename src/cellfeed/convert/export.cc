@@ -8,7 +8,6 @@
 #include <optional>
 #include <variant>
 
-#include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/cell_tasks.h"
 #include "cellfeed/convert/h5ad_output.h"
@@ -35,11 +34,11 @@ struct Rows {
 };
 using ExportedPart = std::variant<Rows, std::shared_ptr<arrow::Table>>;
 
-// Joined column of each exported one, where shards in mean order give the source's order back;
-// empty: as joined.
+// Column of the cells that each exported one is, where shards in mean order give the source's order
+// back; empty: the same.
 std::vector<std::int64_t> source_gene_order(const ExportOptions& options, const Sources& sources) {
-  if (options.keep_stored_gene_order || !options.join.empty() || options.cells) return {};
-  const std::string first = collection::expand_paths(options.inputs).front();
+  if (options.keep_stored_gene_order || !sources.has_joined_axis(0)) return {};
+  const std::string first = options.input.all_paths().front();
   if (!shard::is_shard_dir(first)) return {};
   const shard::ShardDirectory directory(first, {.reads_genes = false});
   if (directory.manifest().gene_order != shard::GeneOrder::kMean) return {};
@@ -73,37 +72,9 @@ std::vector<std::vector<std::int32_t>> column_maps(const Sources& sources,
   return maps;
 }
 
-Origins origins_of(const ExportOptions& options) {
-  return options.keep_source_columns ? Origins::kAll : Origins::kNone;
-}
-
 SourceOptions sources_of_export(const ExportOptions& options) {
-  SourceOptions source;
-  source.paths = options.inputs;
-  source.layer = options.layer;
-  source.choice = options.choice;
-  source.join = options.join;
-  source.make_unique = options.make_unique;
-  source.origins = origins_of(options);
-  source.obs_choice = options.obs;
-  source.var_keys = options.var_keys;
-  source.cache_bytes = options.memory_budget / 4;
-  return source;
-}
-
-// What shards hold beside X, all of them.
-std::vector<std::string> stored_matrices(const ExportOptions& options) {
-  std::vector<std::string> names;
-  const std::vector<std::string> paths = collection::expand_paths(options.inputs);
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (!shard::is_shard_dir(paths[i])) return {};
-    std::vector<std::string> held;
-    for (const shard::MatrixEntry& matrix : shard::read_manifest(paths[i]).matrices)
-      held.push_back(matrix.name);
-    if (i == 0) names = held;
-    std::erase_if(names, [&](const auto& name) { return !std::ranges::count(held, name); });
-  }
-  return names;
+  return {.origins = options.keep_source_columns ? Origins::kAll : Origins::kNone,
+          .obs_choice = options.obs};
 }
 
 // A matrix as it is exported. Lifetime: the sources outlive it.
@@ -120,7 +91,6 @@ class Export {
   ExportResult run();
 
  private:
-  Sources open_sources();
   void transpose_columns();
   format::h5ad::H5adWriterOptions writer_options() const;
   std::vector<CellTask> make_tasks() const;
@@ -130,42 +100,24 @@ class Export {
 
   const ExportOptions& options_;
   exec::ThreadPool pool_;
-  SourceOptions from_;  // of the inputs, where these are read
-  std::vector<std::string> filter_warnings_;
   Sources sources_;
   const LibrarySizes library_sizes_;
   const std::vector<std::int64_t> gene_order_;
   std::vector<MatrixSource> further_;
   std::vector<ExportedMatrix> matrices_;  // X first
   PiecePool pieces_;
-  std::shared_ptr<const collection::CacheShare> cache_;  // of options_.cells
+  std::shared_ptr<const collection::CacheShare> cache_;  // of options_.input
 };
-
-Sources Export::open_sources() {
-  if (options_.cells) return sources_of(options_.cells, options_.obs, origins_of(options_));
-  if (options_.open_sources) return options_.open_sources();
-  from_ = sources_of_export(options_);
-  FilteredRows filtered = filter_rows(from_, options_.filter, pool_);
-  from_.rows = std::move(filtered.rows);
-  filter_warnings_ = std::move(filtered.warnings);
-  return Sources::open(from_);
-}
 
 Export::Export(const ExportOptions& options)
     : options_(options),
       pool_(exec::checked_thread_count(options.threads)),
-      sources_(open_sources()),
+      sources_(options.input, sources_of_export(options)),
       library_sizes_(sources_),
       gene_order_(source_gene_order(options, sources_)) {
   refuse_own_input(options.output, sources_);
-  const auto names = options.gives_all && options.layer == "X" && !options.cells
-                         ? stored_matrices(options)
-                         : matrix_names(options.layers, options.obsm);
-  further_ = options.cells          ? matrices_of(options.cells)
-             : options.open_further ? options.open_further()
-                                    : open_matrices(sources_, from_, names);
-  require_same_genes(sources_, further_);
-  if (options.cells) cache_ = options.cells.cells->reserve_cache(options.memory_budget / 4);
+  further_ = matrices_of(options.input);
+  cache_ = options.input.cells->reserve_cache(options.memory_budget / 4);
   matrices_.push_back({"X", sources_, column_maps(sources_, gene_order_)});
   for (const MatrixSource& matrix : further_) {
     const bool is_obsm = format::is_obsm(matrix.name);
@@ -176,11 +128,11 @@ Export::Export(const ExportOptions& options)
 }
 
 void Export::transpose_columns() {
-  std::vector<Sources*> by_columns;
+  std::vector<const Sources*> by_columns;
   if (!sources_.is_by_rows()) by_columns.push_back(&sources_);
   for (const MatrixSource& matrix : further_)
     if (!matrix.sources->is_by_rows()) by_columns.push_back(matrix.sources.get());
-  for (Sources* sources : by_columns)
+  for (const Sources* sources : by_columns)
     sources->transpose(pool_, {.dir = io::FileTarget(options_.output).directory(),
                                .memory_bytes = options_.memory_budget / 4 / std::ssize(by_columns),
                                .progress = options_.progress,
@@ -251,10 +203,7 @@ void Export::write_cells(H5adOutput& output, ProgressMeter& meter) {
 
 // Returns what to say of those that are not.
 std::string Export::carry_annotations(H5adOutput& output) const {
-  CarriedAnnotations carried({.inputs = options_.inputs,
-                              .restores_gene_order = !gene_order_.empty(),
-                              .is_selection = options_.cells || options_.open_sources},
-                             sources_);
+  CarriedAnnotations carried(options_.input, sources_, !gene_order_.empty());
   carried.write_to(output);
   return carried.left_out_text();
 }
@@ -267,9 +216,7 @@ ExportResult Export::run() {
   auto var = drop_columns(*sources_.read_var(), {shard::kOriginalPositionColumn});
   if (!gene_order_.empty()) var = take_rows(*var, gene_order_);
   ExportResult result;
-  // Of an open collection it was said when it was opened.
-  if (!options_.cells) result.left_out_text = sources_.left_out_text();
-  add_sentence(result.left_out_text, unreadable_text(sources_));
+  result.left_out_text = unreadable_text(sources_);
   add_sentence(result.left_out_text, carry_annotations(output));
   result.nnz = output.nnz_written();
   result.bytes = output.finish(*var);
@@ -277,7 +224,6 @@ ExportResult Export::run() {
   result.n_genes = sources_.genes().size();
   result.seconds = meter.seconds();
   result.cells_per_second = meter.rate();
-  result.filter_warnings = filter_warnings_;
   return result;
 }
 

@@ -1,4 +1,4 @@
-// export_h5ad: any readable inputs -> one .h5ad equal to what they were made from.
+// export_h5ad: cells -> one .h5ad, equal to what shards were made from.
 // Thread contract: reads and decodes on a pool of options.threads; writes and reports progress on
 // the caller.
 #pragma once
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cellfeed/convert/inputs/collection_sources.h"
-#include "cellfeed/convert/inputs/sources.h"
+#include "cellfeed/convert/inputs/input_cells.h"
+#include "cellfeed/convert/inputs/obs_choice.h"
 #include "cellfeed/convert/progress.h"
 #include "cellfeed/exec/available_memory.h"
 #include "cellfeed/format/h5ad/h5ad_writer.h"
@@ -17,20 +17,11 @@
 namespace cellfeed::convert {
 
 struct ExportOptions {
-  std::vector<std::string> inputs;  // shard directories, files or globs; cells keep this order
-  std::string output;               // .h5ad
-  std::string layer = "X";
-  // Beside it, by name; layers have its genes. gives_all: those that all inputs hold, where these
-  // are shards and layer is X.
-  std::vector<std::string> layers{}, obsm{};
-  bool gives_all = true;
-  format::FileChoice choice{};
-  ObsChoice obs{};                      // columns to write
-  std::string join;                     // see SourceOptions
-  std::vector<std::string> var_keys{};  // see SourceOptions
-  bool make_unique = false;
-  // Shards in mean order give their genes back in the source's order; true keeps the order they are
-  // stored in.
+  InputCells input{};
+  std::string output;  // .h5ad
+  ObsChoice obs{};     // columns to write
+  // Genes of shards in mean order are given back in the source's order; true keeps the order they
+  // are stored in.
   bool keep_stored_gene_order = false;
   bool keep_source_columns = false;  // obs columns _source_file and _source_row of all cells
   format::h5ad::Compression compression = format::h5ad::Compression::kNone;
@@ -38,10 +29,6 @@ struct ExportOptions {
   std::int64_t memory_budget = exec::default_memory_budget(
       512'000'000);  // bytes held by pieces under way and caches of compressed inputs
   bool overwrite = false;
-  std::string filter{};                                       // as ConvertOptions's
-  ChosenCells cells{};                                        // as ConvertOptions's
-  std::function<Sources()> open_sources{};                    // as ConvertOptions's
-  std::function<std::vector<MatrixSource>()> open_further{};  // as ConvertOptions's
   ProgressCallback progress;
   std::stop_token stop;
 };
@@ -53,8 +40,7 @@ struct ExportResult {
   std::int64_t bytes = 0;
   double seconds = 0;
   double cells_per_second = 0;
-  std::string left_out_text;  // what of the files was not read though nobody chose that
-  std::vector<std::string> filter_warnings;  // as collection::Filter's
+  std::string left_out_text;  // as ConvertResult's
 };
 
 // Throws what reading and writing throw, kAlreadyExists, kCancelled; a failed run leaves no file.

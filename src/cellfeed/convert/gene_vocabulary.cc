@@ -108,7 +108,8 @@ std::vector<std::string> read_gene_vocabulary(const std::string& path) {
 }
 
 std::vector<std::string> most_detected_genes(const ConvertOptions& options, std::int64_t n) {
-  Sources sources = Sources::open(source_options(options));
+  const Sources sources(options.input, {});
+  const auto cache = options.input.cells->reserve_cache(options.memory_budget / 4);
   exec::ThreadPool pool(exec::checked_thread_count(options.threads));
   if (!sources.is_by_rows())
     sources.transpose(pool, {.dir = io::FileTarget(options.output_dir).directory(),

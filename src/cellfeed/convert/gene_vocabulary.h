@@ -15,7 +15,8 @@ namespace cellfeed::convert {
 std::vector<std::string> read_gene_vocabulary(const std::string& path);
 
 // The n genes that most cells of the inputs have (values other than 0), in the order of the data;
-// ties go to the earlier gene. Reads every cell once. Temporary files lie beside output_dir.
+// ties go to the earlier gene. Reads every cell once. Temporary files lie beside output_dir. Of the
+// options, input, output_dir, threads, memory_budget, progress and stop count.
 std::vector<std::string> most_detected_genes(const ConvertOptions& options, std::int64_t n);
 
 }  // namespace cellfeed::convert

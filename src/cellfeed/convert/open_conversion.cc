@@ -29,7 +29,6 @@ constexpr std::int64_t kMaxShardSize = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxShards = 40'000;
 
 void check_options(const ConvertOptions& options) {
-  if (options.inputs.empty()) throw_invalid("there is nothing to convert: no input was given");
   if (options.output_dir.empty()) throw_invalid("the shards need a directory: output_dir is empty");
   if (options.shard_size < 1)
     throw_invalid("a shard holds one cell at least: shard_size is {}", options.shard_size);
@@ -66,46 +65,32 @@ KeptTotals kept_totals(const ConvertOptions& options) {
 int threads_of(const ConvertOptions& options) {
   constexpr int kRemoteAtOnce = 16;
   const int n_threads = exec::checked_thread_count(options.threads);
-  const bool is_remote = options.cells ? options.cells.cells->is_remote()
-                                       : !std::ranges::all_of(options.inputs, io::is_local);
-  return options.threads == 0 && is_remote ? std::max(n_threads, kRemoteAtOnce) : n_threads;
+  return options.threads == 0 && options.input.cells->is_remote()
+             ? std::max(n_threads, kRemoteAtOnce)
+             : n_threads;
 }
 
 PipelineLimits limits_of(std::int64_t memory_budget) { return {memory_budget / 4, 256}; }
 
-}  // namespace
-
-Sources OpenConversion::open_sources() {
-  if (options_.cells) {
-    selection_json_ = selection_json(options_.cells);
-    if (!options_.base) return sources_of(options_.cells, options_.obs);
-    return sources_of(options_.cells, options_.obs, Origins::kOfChosenCells, options_.base->obs,
-                      gene_table(*options_.base));
+SourceOptions sources_for(const ConvertOptions& options) {
+  SourceOptions sources{.obs_choice = options.obs};
+  if (options.base) {
+    sources.obs_before = options.base->obs;
+    sources.behind = gene_table(*options.base);
   }
-  if (options_.open_sources) {
-    selection_json_ = options_.selection_json;
-    return options_.open_sources();
-  }
-  from_ = source_options(options_);
-  FilteredRows filtered = filter_rows(from_, options_.filter, pool_);
-  from_.rows = std::move(filtered.rows);
-  selection_json_ = std::move(filtered.selection_json);
-  if (options_.base) {
-    from_.obs_before = options_.base->obs;
-    from_.behind = gene_table(*options_.base);
-  }
-  filter_warnings_ = std::move(filtered.warnings);
-  return Sources::open(from_);
+  return sources;
 }
+
+}  // namespace
 
 OpenConversion::OpenConversion(const ConvertOptions& options)
     : options_(checked_conversion(options)),
       pool_(threads_of(options)),
-      sources_(open_sources()),
+      sources_(options.input, sources_for(options)),
       encoder_(sources_, options.layout, dtype_to_write(options, sources_.value_dtype()),
                kept_totals(options)) {
   options_.shard_size = std::min(options_.shard_size, kMaxShardSize);
-  if (options.cells) cache_ = options.cells.cells->reserve_cache(options.memory_budget / 4);
+  cache_ = options.input.cells->reserve_cache(options.memory_budget / 4);
   if (first_shard() + n_shards() > kMaxShards)
     throw_invalid(
         "{} cells in shards of {} are {} shards{}, and a directory holds {} at most: ask for "
@@ -115,9 +100,7 @@ OpenConversion::OpenConversion(const ConvertOptions& options)
         kMaxShards);
   if (options_.base) encoder_.set_type_of_shards();
   require_utf8_paths(sources_);
-  if (options.refuse_absent_genes && !sources_.absent_genes_text().empty())
-    throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
-  obs_schema_ = shard::stored_obs_schema(*sources_.obs().schema(), options_.inputs.front());
+  obs_schema_ = shard::stored_obs_schema(*sources_.obs().schema(), sources_.store(0).info().path);
   open_further();
 }
 
@@ -129,12 +112,8 @@ std::int64_t OpenConversion::first_cell() const {
   return options_.base ? options_.base->manifest.n_cells : 0;
 }
 
-std::vector<MatrixSource> OpenConversion::further_sources() {
-  const auto names = matrix_names(options_.layers, options_.obsm);
-  auto matrices = options_.cells          ? matrices_of(options_.cells)
-                  : options_.open_further ? options_.open_further()
-                                          : open_matrices(sources_, from_, names);
-  require_same_genes(sources_, matrices);
+std::vector<MatrixSource> OpenConversion::further_sources() const {
+  auto matrices = matrices_of(options_.input);
   if (options_.base) require_matrices_of_base(matrices);
   return matrices;
 }
@@ -198,7 +177,7 @@ std::string OpenConversion::plan() const {
   for (const auto& further : further_)
     matrices.push_back(
         {further->source.name, *further->source.sources, further->encoder.value_dtype()});
-  return conversion_plan(options_, matrices, *obs_schema_, selection_json_);
+  return conversion_plan(options_, matrices, *obs_schema_);
 }
 
 shard::FileEntry OpenConversion::write_genes(const ShardTarget& target) const {
@@ -217,9 +196,7 @@ shard::FileEntry OpenConversion::write_genes(const ShardTarget& target) const {
 
 std::optional<shard::FileEntry> OpenConversion::write_annotations(const ShardTarget& target) {
   if (!options_.carries_annotations) return std::nullopt;
-  CarriedAnnotations carried(
-      {.inputs = options_.inputs, .is_selection = options_.cells || options_.open_sources},
-      sources_);
+  CarriedAnnotations carried(options_.input, sources_, false);
   auto written = carried.write_to(target.dir, target.generation);
   left_out_text_ = carried.left_out_text();
   return written;
@@ -239,7 +216,7 @@ shard::Manifest OpenConversion::make_manifest() const {
     manifest.appends.push_back({.first_cell = first_cell(),
                                 .n_sources = sources_.n_sources(),
                                 .is_shuffled = options_.shuffle,
-                                .selection_json = selection_json_});
+                                .selection_json = options_.input.selection_json});
   }
   for (std::int64_t s = 0; s < sources_.n_sources(); ++s) {
     const auto& store = sources_.store(s);
@@ -260,7 +237,7 @@ shard::Manifest OpenConversion::describe() const {
   manifest.keeps_library_sizes = encoder_.keeps_library_sizes();
   manifest.gene_fingerprint = shard::gene_fingerprint(encoder_.gene_names());
   manifest.processing_json = sources_.processing_json();
-  manifest.selection_json = selection_json_;
+  manifest.selection_json = options_.input.selection_json;
   manifest.shard_size = options_.shard_size;
   for (const auto& further : further_)
     manifest.matrices.push_back({.name = further->source.name,
@@ -326,12 +303,8 @@ ConvertResult OpenConversion::result_of(const shard::Manifest& manifest) const {
   result.nnz = manifest.nnz;
   result.n_shards = std::ssize(manifest.shards);
   result.n_absent_genes = std::ssize(sources_.absent_genes());
-  result.absent_genes_text = sources_.absent_genes_text();
-  // Of an open collection it was said when it was opened.
-  if (!options_.cells) result.left_out_text = sources_.left_out_text();
-  add_sentence(result.left_out_text, unreadable_text(sources_));
+  result.left_out_text = unreadable_text(sources_);
   add_sentence(result.left_out_text, left_out_text_);
-  result.filter_warnings = filter_warnings_;
   result.n_genes_left_out = encoder_.n_genes_left_out();
   for (const auto* file : common_files(manifest)) result.bytes += file->bytes;
   for (const auto& entry : manifest.shards) {
@@ -342,22 +315,17 @@ ConvertResult OpenConversion::result_of(const shard::Manifest& manifest) const {
   return result;
 }
 
-std::vector<Sources*> OpenConversion::sources_by_columns() {
-  std::vector<Sources*> by_columns;
+std::vector<const Sources*> OpenConversion::sources_by_columns() const {
+  std::vector<const Sources*> by_columns;
   if (!sources_.is_by_rows()) by_columns.push_back(&sources_);
   for (const auto& further : further_)
     if (!further->source.sources->is_by_rows()) by_columns.push_back(further->source.sources.get());
   return by_columns;
 }
 
-std::string OpenConversion::path_by_columns() {
-  const auto by_columns = sources_by_columns();
-  return by_columns.empty() ? std::string() : by_columns.front()->path_by_columns();
-}
-
 void OpenConversion::transpose_columns(const io::Directory& dir) {
   const auto by_columns = sources_by_columns();
-  for (Sources* sources : by_columns)
+  for (const Sources* sources : by_columns)
     sources->transpose(pool_, {.dir = dir,
                                .memory_bytes = options_.memory_budget / 4 / std::ssize(by_columns),
                                .progress = options_.progress,

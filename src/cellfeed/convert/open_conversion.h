@@ -1,5 +1,5 @@
-// OpenConversion: the inputs of a conversion, opened, and all that decides the bytes of its shards,
-// which do not depend on who writes them.
+// OpenConversion: the cells of a conversion, and all that decides the bytes of its shards, which do
+// not depend on who writes them.
 //
 // Thread contract: write_shards() on several threads at once, once the order of genes is known; the
 // rest on one. Reads, decodes and encodes on a pool of options.threads; reports progress on the
@@ -63,8 +63,6 @@ class OpenConversion {
     return std::min(sources_.n_cells(), (shard + 1) * options_.shard_size);
   }
 
-  // Of the first input that is not stored by rows; empty where all are.
-  std::string path_by_columns();
   // REQUIRED before cells are read where inputs are not stored by rows. Temporary files lie in the
   // directory.
   void transpose_columns(const io::Directory& dir);
@@ -90,27 +88,23 @@ class OpenConversion {
     MatrixSource source;
     CellEncoder encoder;
   };
-  Sources open_sources();
   void open_further();
-  std::vector<MatrixSource> further_sources();
+  std::vector<MatrixSource> further_sources() const;
   void require_matrices_of_base(std::vector<MatrixSource>& matrices) const;
   DType dtype_of(const MatrixSource& source, std::size_t number) const;
   format::shard::Manifest describe() const;
-  std::vector<Sources*> sources_by_columns();
+  std::vector<const Sources*> sources_by_columns() const;
   format::shard::Layout layout_of(const MatrixSource& source) const;
   format::shard::ShardSpec shard_spec(const ShardTarget& target) const;
 
   ConvertOptions options_;
   exec::ThreadPool pool_;
-  SourceOptions from_;  // of the inputs, where these are read
-  std::string selection_json_ = "{}";
-  std::vector<std::string> filter_warnings_;
   std::string left_out_text_;
   Sources sources_;
   CellEncoder encoder_;
   std::vector<std::unique_ptr<Further>> further_;
   std::shared_ptr<arrow::Schema> obs_schema_;
-  std::shared_ptr<const collection::CacheShare> cache_;  // of options_.cells
+  std::shared_ptr<const collection::CacheShare> cache_;  // of options_.input
 };
 
 }  // namespace cellfeed::convert

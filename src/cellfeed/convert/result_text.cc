@@ -15,21 +15,14 @@ std::string removed_uploads_text(std::int64_t n_uploads) {
 }
 
 std::string result_json(const std::string& output_dir, const ConvertResult& r) {
-  const nlohmann::ordered_json json = {{"output_dir", output_dir},
-                                       {"n_cells", r.n_cells},
-                                       {"n_genes", r.n_genes},
-                                       {"nnz", r.nnz},
-                                       {"n_shards", r.n_shards},
-                                       {"n_shards_resumed", r.n_shards_resumed},
-                                       {"not_finite", r.not_finite},
-                                       {"n_genes_left_out", r.n_genes_left_out},
-                                       {"left_out", r.left_out_text},
-                                       {"filter_warnings", r.filter_warnings},
-                                       {"n_uploads_removed", r.n_uploads_removed},
-                                       {"warnings", r.warnings},
-                                       {"bytes", r.bytes},
-                                       {"seconds", r.seconds},
-                                       {"cells_per_second", r.cells_per_second}};
+  const nlohmann::ordered_json json = {
+      {"output_dir", output_dir},    {"n_cells", r.n_cells},
+      {"n_genes", r.n_genes},        {"nnz", r.nnz},
+      {"n_shards", r.n_shards},      {"n_shards_resumed", r.n_shards_resumed},
+      {"not_finite", r.not_finite},  {"n_genes_left_out", r.n_genes_left_out},
+      {"left_out", r.left_out_text}, {"n_uploads_removed", r.n_uploads_removed},
+      {"warnings", r.warnings},      {"bytes", r.bytes},
+      {"seconds", r.seconds},        {"cells_per_second", r.cells_per_second}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -50,7 +43,6 @@ std::string result_text(const std::string& output_dir, const ConvertResult& r) {
         "--join outer keeps all genes\n",
         grouped(r.n_genes_left_out));
   if (!r.left_out_text.empty()) text += r.left_out_text + "\n";
-  for (const std::string& warning : r.filter_warnings) text += "--filter: " + warning + "\n";
   text += removed_uploads_text(r.n_uploads_removed);
   for (const std::string& warning : r.warnings) text += warning + "\n";
   if (r.n_shards_resumed < r.n_shards)
@@ -74,7 +66,6 @@ std::string result_json(const std::string& dir, const AppendResult& r) {
                                        {"n_genes_left_out", r.shards.n_genes_left_out},
                                        {"left_out", r.shards.left_out_text},
                                        {"warnings", r.warnings},
-                                       {"filter_warnings", r.shards.filter_warnings},
                                        {"n_uploads_removed", r.shards.n_uploads_removed},
                                        {"bytes", r.shards.bytes},
                                        {"seconds", r.shards.seconds},
@@ -98,7 +89,6 @@ std::string result_text(const std::string& dir, const AppendResult& r) {
     if (!said.empty()) text += said + "\n";
   text += removed_uploads_text(r.shards.n_uploads_removed);
   for (const std::string& warning : r.warnings) text += warning + "\n";
-  for (const std::string& warning : r.shards.filter_warnings) text += "--filter: " + warning + "\n";
   if (r.shards.n_shards_resumed < r.n_shards_added)
     text += fmt::format("{} ({} cells/s)\n", duration_text(r.shards.seconds),
                         grouped(static_cast<std::int64_t>(r.shards.cells_per_second)));
@@ -128,9 +118,7 @@ std::string result_text(const std::string& output, const PreprocessResult& r) {
       fmt::format("{} of {} cells x {} of {} genes, {}: {}\nrecorded: {}\n", grouped(r.n_cells),
                   grouped(r.n_cells_before), grouped(r.n_genes), grouped(r.n_genes_before),
                   format_byte_size(r.bytes), output, r.processing_json);
-  for (const std::string& said : {r.absent_genes_text, r.left_out_text})
-    if (!said.empty()) text += said + "\n";
-  for (const std::string& warning : r.filter_warnings) text += "--filter: " + warning + "\n";
+  if (!r.left_out_text.empty()) text += r.left_out_text + "\n";
   text += removed_uploads_text(r.n_uploads_removed);
   for (const std::string& warning : r.warnings) text += warning + "\n";
   return text + fmt::format("{} ({} cells/s)\n", duration_text(r.seconds),

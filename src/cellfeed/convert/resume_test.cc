@@ -11,6 +11,7 @@
 #include "cellfeed/convert/conversion_plan.h"
 #include "cellfeed/convert/shard_conversion.h"
 #include "cellfeed/testing/conversion_error.h"
+#include "cellfeed/testing/input_cells.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/small_atlas.h"
 
@@ -27,7 +28,7 @@ using testing::TempDir;
 class Resuming : public ::testing::TestWithParam<bool> {
  protected:
   Resuming() : atlas_({.n_cells = 2000, .n_genes = 100}) {
-    options_.inputs = {atlas_.write(dir_.file("a.h5ad"))};
+    options_.input = testing::cells_of({atlas_.write(dir_.file("a.h5ad"))});
     options_.output_dir = dir_.file("out");
     options_.shard_size = 300;
     options_.threads = 3;
@@ -92,7 +93,7 @@ TEST(ConversionPlan, DifferencesAreNamedInTheWordsOfTheOptions) {
   TempDir dir;
   SmallAtlas atlas({.n_cells = 900, .n_genes = 50});
   ConvertOptions options;
-  options.inputs = {atlas.write(dir.file("a.h5ad"))};
+  options.input = testing::cells_of({atlas.write(dir.file("a.h5ad"))});
   options.output_dir = dir.file("out");
   options.shard_size = 200;
   std::stop_source stop;
@@ -118,14 +119,17 @@ TEST(ConversionPlan, DifferencesAreNamedInTheWordsOfTheOptions) {
   EXPECT_THAT(refusal([](auto& o) { o.shuffle = true; }),
               HasSubstr("shuffle_seed was not given, now 0"));
   std::filesystem::copy_file(dir.file("a.h5ad"), dir.file("b.h5ad"));
-  EXPECT_THAT(refusal([&](auto& o) { o.inputs.push_back(dir.file("b.h5ad")); }),
+  EXPECT_THAT(refusal([&](auto& o) {
+                o.input = testing::cells_of({dir.file("a.h5ad"), dir.file("b.h5ad")});
+              }),
               HasSubstr("there were 1 inputs, now there are 2"));
-  EXPECT_THAT(refusal([&](auto& o) { o.inputs = {dir.file("b.h5ad")}; }),
+  EXPECT_THAT(refusal([&](auto& o) { o.input = testing::cells_of({dir.file("b.h5ad")}); }),
               HasSubstr("the path of input 1 was '" + dir.file("a.h5ad")));
   SmallAtlas changed({.n_cells = 901, .n_genes = 50});
   std::filesystem::remove(dir.file("a.h5ad"));
   changed.write(dir.file("a.h5ad"));
-  EXPECT_THAT(refusal([](auto&) {}), HasSubstr("what input 1 holds has changed"));
+  EXPECT_THAT(refusal([&](auto& o) { o.input = testing::cells_of({dir.file("a.h5ad")}); }),
+              HasSubstr("what input 1 holds has changed"));
 }
 
 TEST(ConversionPlan, AJournalWithAnotherPlanIsDescribedWhateverItHolds) {

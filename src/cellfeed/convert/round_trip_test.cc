@@ -4,6 +4,7 @@
 
 #include "cellfeed/convert/export.h"
 #include "cellfeed/convert/shard_conversion.h"
+#include "cellfeed/testing/input_cells.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/small_atlas.h"
 
@@ -32,9 +33,10 @@ void expect_same_obs(const arrow::Table& actual, const arrow::Table& expected) {
     EXPECT_EQ(column_texts(actual, name), column_texts(expected, name)) << name;
 }
 
-ConvertOptions options_for(std::vector<std::string> inputs, std::string output) {
+ConvertOptions options_for(std::vector<std::string> inputs, std::string output,
+                           InputOptions how = {}) {
   ConvertOptions options;
-  options.inputs = std::move(inputs);
+  options.input = testing::cells_of(std::move(inputs), std::move(how));
   options.output_dir = std::move(output);
   options.threads = 2;
   return options;
@@ -71,11 +73,11 @@ void expect_export_equals_source(ConvertOptions options, const TempDir& dir,
                                  const SmallAtlas& atlas) {
   convert_to_shards(options);
   ExportOptions back;
-  back.inputs = {options.output_dir};
+  back.input = testing::cells_of({options.output_dir});
   back.output = dir.file("back.h5ad");
   const ExportResult result = export_h5ad(back);
   EXPECT_EQ(result.nnz, atlas.nnz());
-  const ReadBack source = read_back(options.inputs.front());
+  const ReadBack source = read_back(options.input.all_paths().front());
   const ReadBack exported = read_back(back.output);
   EXPECT_EQ(exported.rows, expected_rows(atlas));
   EXPECT_EQ(exported.genes, atlas.gene_names());
@@ -176,8 +178,7 @@ TEST(Join, InnerKeepsSharedGenesOuterAllAndWithoutItTheErrorNamesTheRemedy) {
   const auto more = expected_rows(narrow);
   rows.insert(rows.end(), more.begin(), more.end());
 
-  ConvertOptions outer = options_for(inputs, dir.file("outer"));
-  outer.join = "outer";
+  ConvertOptions outer = options_for(inputs, dir.file("outer"), {.join = "outer"});
   outer.shard_size = 18;  // a shard that holds cells of both
   convert_to_shards(outer);
   const ReadBack all = read_back(outer.output_dir);
@@ -189,8 +190,7 @@ TEST(Join, InnerKeepsSharedGenesOuterAllAndWithoutItTheErrorNamesTheRemedy) {
   EXPECT_EQ(std::vector<std::string>(types.begin(), types.begin() + 20), types_a);
   EXPECT_EQ(std::vector<std::string>(types.begin() + 20, types.end()), types_b);
 
-  ConvertOptions inner = options_for(inputs, dir.file("inner"));
-  inner.join = "inner";
+  const ConvertOptions inner = options_for(inputs, dir.file("inner"), {.join = "inner"});
   convert_to_shards(inner);
   const ReadBack shared = read_back(inner.output_dir);
   EXPECT_EQ(shared.genes, narrow.gene_names());
@@ -202,8 +202,8 @@ TEST(Join, InnerKeepsSharedGenesOuterAllAndWithoutItTheErrorNamesTheRemedy) {
 TEST(Join, AListOfGenesFixesTheAxis) {
   const TempDir dir;
   const SmallAtlas atlas({.n_cells = 20, .n_genes = 30});
-  ConvertOptions options = options_for({atlas.write(dir.file("a.h5ad"))}, dir.file("shards"));
-  options.genes = {"gene_29", "not measured", "gene_3"};
+  const ConvertOptions options = options_for({atlas.write(dir.file("a.h5ad"))}, dir.file("shards"),
+                                             {.genes = {"gene_29", "not measured", "gene_3"}});
   EXPECT_EQ(convert_to_shards(options).n_absent_genes, 1);
   const ReadBack shards = read_back(options.output_dir);
   EXPECT_THAT(shards.genes, ElementsAre("gene_29", "not measured", "gene_3"));
@@ -225,7 +225,7 @@ TEST(Join, ShardDirectoriesAreInputsToo) {
   convert_to_shards(second);
   const ReadBack again = read_back(second.output_dir);
   EXPECT_EQ(again.rows, expected_rows(atlas));
-  EXPECT_EQ(column_texts(*again.obs, "_source_file").back(), first.inputs.front());
+  EXPECT_EQ(column_texts(*again.obs, "_source_file").back(), first.input.all_paths().front());
   EXPECT_EQ(column_texts(*again.obs, "_source_row").back(), "49");
 }
 

@@ -81,7 +81,7 @@ void ShardWorker::require_under_way() const {
               target_.dir.path());
 }
 
-ShardWorker::ShardWorker(const std::string& task, const ChosenCells& cells,
+ShardWorker::ShardWorker(const std::string& task, const InputCells& input,
                          const Resources& resources)
     : n_callers_(std::max<std::int64_t>(1, resources.n_callers)) {
   const std::string in_task = "the task of a conversion";
@@ -97,9 +97,7 @@ ShardWorker::ShardWorker(const std::string& task, const ChosenCells& cells,
   convert.existing = ExistingTarget::kResume;
   convert.threads = resources.threads;
   convert.memory_budget = resources.memory_budget;
-  convert.row_maker = shared_row_maker(options_);
-  convert.cells = cells;
-  if (cells) convert.inputs = paths_of(cells);
+  convert.input = input;
   if (needs_first_pass(options_)) found_ = read_first_pass(target_);
   if (options_.processing) {
     preprocessing_ = std::make_unique<Preprocessing>(

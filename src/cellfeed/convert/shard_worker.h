@@ -1,4 +1,4 @@
-// ShardWorker: the inputs of a SharedConversion opened by another process, which writes some of its
+// ShardWorker: the cells of a SharedConversion opened by another process, which writes some of its
 // shards. A shard may be written again, and by several processes at once: the bytes are the same.
 //
 // Thread-safe: write(), by as many threads as Resources::n_callers says.
@@ -30,11 +30,10 @@ class ShardWorker {
     std::int64_t n_callers = 1;  // of write() at once: they share the threads and the budget
   };
 
-  // task: as SharedConversion::task(). cells: what it was given instead of inputs. Throws
-  // kNotFound where the folder of the shards or an input is not seen here, kInvalidArgument where
-  // the inputs are others than those it was begun with, kCancelled where that conversion is no
-  // longer under way.
-  ShardWorker(const std::string& task, const ChosenCells& cells, const Resources& resources);
+  // task: as SharedConversion::task(). input: the cells that it was given, opened in this process.
+  // Throws kNotFound where the folder of the shards is not seen here, kInvalidArgument where the
+  // cells are others, kCancelled where that conversion is no longer under way.
+  ShardWorker(const std::string& task, const InputCells& input, const Resources& resources);
 
   // Whether the conversion that it was opened for goes on. Reads what notes it.
   bool is_under_way() const;

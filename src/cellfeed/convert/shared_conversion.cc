@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/convert/cache/row_cache.h"
 #include "cellfeed/convert/h5ad_output.h"
 #include "cellfeed/convert/shard_worker.h"
 #include "cellfeed/format/shard/manifest_json.h"
@@ -15,25 +14,7 @@ namespace {
 
 namespace shard = format::shard;
 
-void refuse_columns(const std::string& path) {
-  if (path.empty()) return;
-  throw Error(ErrorKind::kUnsupported,
-              "is not stored by rows, and each process would have to sort all of it: name a "
-              "folder that all of them see for its rows (--cache-dir, or "
-              "cellfeed.open(..., cache_dir=...) in Python)",
-              path);
-}
-
 }  // namespace
-
-format::RowMaker shared_row_maker(const SharedOptions& options) {
-  if (!options.cache_dir) return {};
-  return [rows = RowCache({.dir = *options.cache_dir})](std::unique_ptr<format::EntryStore> store,
-                                                        const format::OpenOptions& open) {
-    if (!rows.has_rows(*store)) rows.make_rows(*store);
-    return rows.open_rows(std::move(store), open);
-  };
-}
 
 SharedConversion::SharedConversion(const SharedOptions& options) : options_(options) {
   ConvertOptions& convert = options_.convert;
@@ -42,31 +23,18 @@ SharedConversion::SharedConversion(const SharedOptions& options) : options_(opti
         "several processes write shards, and one file is written by one of them: choose a folder "
         "instead of '{}'",
         convert.output_dir);
-  if (!convert.row_maker) convert.row_maker = shared_row_maker(options_);
   if (options_.processing) {
     preprocessing_ = std::make_unique<Preprocessing>(
         PreprocessOptions{.processing = *options_.processing, .convert = convert});
-    refuse_columns(preprocessing_->path_by_columns());
     found_.kept = preprocessing_->choose();
     convert = preprocessing_->conversion_of(found_.kept);
   }
   conversion_ = std::make_unique<OpenConversion>(convert);
-  refuse_columns(conversion_->path_by_columns());
   run_ = std::make_unique<ConversionRun>(*conversion_);
   found_.gene_order = conversion_->gene_order();
   if (!missing_shards().empty() && needs_first_pass(options_))
     write_first_pass(run_->target(), found_);
   task_ = task_text(options, run_->plan());
-}
-
-std::vector<std::string> SharedConversion::paths() const {
-  const Sources& sources = conversion_->sources();
-  std::vector<std::string> paths;
-  for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
-    const std::string& path = sources.store(s).info().path;
-    if (paths.empty() || paths.back() != path) paths.push_back(path);
-  }
-  return paths;
 }
 
 std::int64_t SharedConversion::cells_of(std::int64_t shard) const {

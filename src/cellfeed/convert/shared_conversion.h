@@ -26,15 +26,14 @@ struct SharedResult {
 
 class SharedConversion {
  public:
-  // Opens the inputs, looks at all cells where that decides what is written, and begins. Throws
-  // what convert_to_shards and preprocess throw, and kUnsupported where rows would have to be made
-  // by each process anew.
+  // Looks at all cells where that decides what is written, and begins. Throws what
+  // convert_to_shards and preprocess throw. REQUIRES: inputs have rows; see late_rows().
   explicit SharedConversion(const SharedOptions& options);
 
   // What ShardWriter's processes are told.
   const std::string& task() const { return task_; }
   // Of the inputs, one by one, for processes that look whether they see them.
-  std::vector<std::string> paths() const;
+  std::vector<std::string> paths() const { return options_.convert.input.all_paths(); }
   std::int64_t n_cells() const { return conversion_->sources().n_cells(); }
   std::int64_t n_shards() const { return conversion_->n_shards(); }
   std::int64_t cells_of(std::int64_t shard) const;
@@ -56,8 +55,5 @@ class SharedConversion {
   std::unique_ptr<ConversionRun> run_;
   std::string task_;
 };
-
-// Of options.cache_dir; says nothing.
-format::RowMaker shared_row_maker(const SharedOptions& options);
 
 }  // namespace cellfeed::convert

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cellfeed/convert/shard_worker.h"
+#include "cellfeed/testing/input_cells.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/small_atlas.h"
 
@@ -26,7 +27,8 @@ using testing::TempDir;
 class Sharing : public ::testing::Test {
  protected:
   Sharing() {
-    options_.convert.inputs = {SmallAtlas({.n_cells = 2000, .n_genes = 100}).write(dir_.file("a"))};
+    options_.convert.input =
+        testing::cells_of({SmallAtlas({.n_cells = 2000, .n_genes = 100}).write(dir_.file("a"))});
     options_.convert.output_dir = dir_.file("many");
     options_.convert.shard_size = 300;
     options_.convert.threads = 2;
@@ -34,7 +36,7 @@ class Sharing : public ::testing::Test {
 
   std::string error_of(const std::string& task) const {
     try {
-      ShardWorker(task, {}, {});
+      ShardWorker(task, options_.convert.input, {});
     } catch (const Error& error) {
       return error.what();
     }
@@ -53,8 +55,8 @@ TEST_F(Sharing, CallersOfOneWorkerAndOfAnotherWriteTheBytesOfOneProcess) {
     one.output_dir = dir_.file("one");
     convert_to_shards(one);
     SharedConversion conversion(options_);
-    ShardWorker first(conversion.task(), {}, {.threads = 2, .n_callers = 2});
-    ShardWorker second(conversion.task(), {}, {});
+    ShardWorker first(conversion.task(), options_.convert.input, {.threads = 2, .n_callers = 2});
+    ShardWorker second(conversion.task(), options_.convert.input, {});
     std::vector<std::vector<std::string>> written(3);
     {
       std::jthread a([&] { written[0] = first.write({0, 4}, {}, {}); });
@@ -70,7 +72,7 @@ TEST_F(Sharing, CallersOfOneWorkerAndOfAnotherWriteTheBytesOfOneProcess) {
 
 TEST_F(Sharing, AMissingShardIsNamed) {
   SharedConversion conversion(options_);
-  ShardWorker worker(conversion.task(), {}, {});
+  ShardWorker worker(conversion.task(), options_.convert.input, {});
   for (const std::string& shard : worker.write({0, 1, 2, 3, 4, 5}, {}, {})) conversion.add(shard);
   try {
     conversion.finish();
@@ -83,7 +85,7 @@ TEST_F(Sharing, AMissingShardIsNamed) {
 
 TEST_F(Sharing, ProgressCountsTheCellsOfTheShards) {
   const SharedConversion conversion(options_);
-  ShardWorker worker(conversion.task(), {}, {});
+  ShardWorker worker(conversion.task(), options_.convert.input, {});
   std::vector<std::int64_t> done;
   worker.write({6, 1},
                [&](const Progress& p) {
@@ -97,22 +99,18 @@ TEST_F(Sharing, ProgressCountsTheCellsOfTheShards) {
 
 TEST_F(Sharing, OptionsAreReadAsTheyWereWritten) {
   ConvertOptions& convert = options_.convert;
-  convert.layers = {"spliced", "un\"quoted"};
-  convert.genes = {"gène", "b"};
+  convert.obs.only = {"gène", "un\"quoted"};
   convert.seed = ~std::uint64_t{0};
   convert.gene_order = format::shard::GeneOrder::kMean;
   convert.existing = ExistingTarget::kResume;
-  options_.cache_dir = "";
   options_.processing = ProcessingOptions{.target_sum = 0.1, .n_top_genes = 7};
   options_.processing->flavor = HvgFlavor::kSeuratV3;
   const SharedOptions read = shared_options_of(to_text(options_));
   EXPECT_EQ(to_text(read), to_text(options_));
-  EXPECT_EQ(read.convert.layers, convert.layers);
-  EXPECT_EQ(read.convert.genes, convert.genes);
+  EXPECT_EQ(read.convert.obs.only, convert.obs.only);
   EXPECT_EQ(read.convert.seed, convert.seed);
   EXPECT_EQ(read.convert.gene_order, convert.gene_order);
   EXPECT_EQ(read.convert.existing, convert.existing);
-  EXPECT_EQ(read.cache_dir, "");
   EXPECT_EQ(read.processing->target_sum, 0.1);
   EXPECT_EQ(read.processing->flavor, HvgFlavor::kSeuratV3);
 }

@@ -39,34 +39,12 @@ T value_of(const Names<T, N>& names, const Json& json, const char* key) {
 // Both ways: of what is written and of what is read.
 template <typename Options, typename Visit>
 void for_each_field(Options& o, Visit&& visit) {
-  visit("inputs", o.inputs);
   visit("output_dir", o.output_dir);
   visit("shard_size", o.shard_size);
-  visit("layer", o.layer);
-  visit("layers", o.layers);
-  visit("obsm", o.obsm);
   visit("obs", o.obs.only);
   visit("exclude_obs", o.obs.excluded);
-  visit("genome", o.choice.genome);
-  visit("feature_type", o.choice.feature_type);
-  visit("modality", o.choice.modality);
-  visit("genes", o.genes);
-  visit("refuse_absent_genes", o.refuse_absent_genes);
-  visit("join", o.join);
   visit("shuffle", o.shuffle);
   visit("seed", o.seed);
-  visit("var_keys", o.var_keys);
-  visit("make_unique", o.make_unique);
-  visit("filter", o.filter);
-}
-
-// Of Parquet tables.
-template <typename Options, typename Visit>
-void for_each_column(Options& o, Visit&& visit) {
-  visit("genes_column", o.genes_column);
-  visit("values_column", o.values_column);
-  visit("var", o.var);
-  visit("obs_columns", o.obs_columns);
 }
 
 template <typename Options, typename Visit>
@@ -92,11 +70,6 @@ std::string to_text(const SharedOptions& options) {
   json["layout"] = name_of(kLayouts, options.convert.layout);
   json["gene_order"] = name_of(kGeneOrders, options.convert.gene_order);
   json["existing"] = name_of(kExisting, options.convert.existing);
-  if (options.convert.choice.transpose) json["transpose"] = *options.convert.choice.transpose;
-  if (options.cache_dir) json["cache_dir"] = *options.cache_dir;
-  Json& table = json["table"];
-  for_each_column(options.convert.choice.table,
-                  [&](const char* key, const auto& value) { table[key] = value; });
   if (options.processing) {
     Json& steps = json["processing"];
     for_each_step(*options.processing,
@@ -121,13 +94,6 @@ SharedOptions shared_options_of(const std::string& text) {
     options.convert.layout = value_of(kLayouts, json, "layout");
     options.convert.gene_order = value_of(kGeneOrders, json, "gene_order");
     options.convert.existing = value_of(kExisting, json, "existing");
-    if (json.contains("transpose"))
-      options.convert.choice.transpose = json.at("transpose").get<bool>();
-    if (json.contains("cache_dir")) options.cache_dir = json.at("cache_dir").get<std::string>();
-    if (json.contains("table"))
-      for_each_column(options.convert.choice.table, [&](const char* key, auto& value) {
-        json.at("table").at(key).get_to(value);
-      });
     if (!json.contains("processing")) return options;
     const Json& steps = json.at("processing");
     options.processing.emplace();

@@ -10,13 +10,11 @@
 
 namespace cellfeed::convert {
 
-// Paths are absolute, and the same for all processes.
+// output_dir is absolute, and the same for all processes.
 struct SharedOptions {
-  // Threads, budget, progress, stop and cells are of each process, and not in the text.
+  // input, threads, memory_budget, progress and stop are of each process, and not in the text.
   ConvertOptions convert;
   std::optional<ProcessingOptions> processing{};  // what preprocess does; empty: nothing
-  // Of rows of inputs that are stored otherwise, as RowCacheOptions's; empty: these are refused.
-  std::optional<std::string> cache_dir{};
 };
 
 std::string to_text(const SharedOptions& options);

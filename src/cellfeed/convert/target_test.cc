@@ -13,6 +13,7 @@
 #include "cellfeed/convert/shard_conversion.h"
 #include "cellfeed/format/shard/verify.h"
 #include "cellfeed/testing/conversion_error.h"
+#include "cellfeed/testing/input_cells.h"
 #include "cellfeed/testing/killed_conversion.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/small_atlas.h"
@@ -35,7 +36,7 @@ class Target : public ::testing::Test {
   ConvertOptions options(const std::string& name,
                          ExistingTarget existing = ExistingTarget::kRefuse) const {
     ConvertOptions options;
-    options.inputs = {input_};
+    options.input = testing::cells_of({input_});
     options.output_dir = dir_.file(name);
     options.shard_size = 640;
     options.threads = 2;
@@ -180,7 +181,7 @@ TEST_F(Target, OtherPeoplesFilesAreNeverTouched) {
 TEST_F(Target, AnInputInsideTheTargetIsNotOverwritten) {
   convert_to_shards(options("out"));
   ConvertOptions again = options("out", ExistingTarget::kOverwrite);
-  again.inputs = {dir_.file("out")};
+  again.input = testing::cells_of({dir_.file("out")});
   error_of(again, ErrorKind::kInvalidArgument);
   EXPECT_EQ(testing::read_back(dir_.file("out")).rows.size(), 3000);
 }

@@ -30,18 +30,27 @@ class AppendFixture : public ::testing::Test {
     return SmallAtlas(options).write(dir_.file(name));
   }
   convert::ConvertOptions conversion(const std::string& output,
-                                     std::vector<std::string> inputs) const {
+                                     const std::vector<std::string>& inputs,
+                                     convert::InputOptions how = {}) const {
     convert::ConvertOptions options;
-    for (const std::string& input : inputs) options.inputs.push_back(dir_.file(input));
+    for (const std::string& input : inputs) how.paths.push_back(dir_.file(input));
+    options.input = convert::open_inputs(how).input;
     options.output_dir = dir_.file(output);
     options.shard_size = 25;
     options.threads = 2;
     return options;
   }
-  convert::AppendOptions append(std::vector<std::string> inputs) const {
+  // Opened with what the shards have.
+  convert::AppendOptions append(const std::vector<std::string>& inputs,
+                                const std::string& to = "shards",
+                                convert::InputOptions how = {.layer = ""}) const {
+    auto there = convert::matrices_to_append(dir_.file(to), how.layer);
+    how.layer = there.layer;
+    how.layers = std::move(there.layers);
+    how.obsm = std::move(there.obsm);
+    how.genes = std::move(there.genes);
     convert::AppendOptions options;
-    options.convert = conversion("shards", std::move(inputs));
-    options.convert.layer.clear();
+    options.convert = conversion(to, inputs, std::move(how));
     options.convert.shard_size = 0;
     return options;
   }

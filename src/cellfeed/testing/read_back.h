@@ -11,6 +11,7 @@
 
 #include "cellfeed/convert/inputs/row_reader.h"
 #include "cellfeed/convert/inputs/sources.h"
+#include "cellfeed/testing/input_cells.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::testing {
@@ -26,9 +27,7 @@ struct ReadBack {
 };
 
 inline ReadBack read_back(const std::string& path) {
-  convert::SourceOptions options;
-  options.paths = {path};
-  const convert::Sources sources = convert::Sources::open(options);
+  const convert::Sources sources(cells_of({path}), {});
   ReadBack result;
   result.genes = sources.genes().names;
   result.dtype = dtype_name(sources.value_dtype());

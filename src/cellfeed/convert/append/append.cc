@@ -25,7 +25,7 @@ std::string layer_of(const ShardBase& base) {
     if (source.layer != layer)
       throw_error(ErrorKind::kInvalidArgument, base.dir(),
                   "its sources gave '{}' and '{}': say which layer of the new ones goes with them "
-                  "(--layer)",
+                  "(--layer, or append cellfeed.open(..., layer=...))",
                   layer, source.layer);
   return layer;
 }
@@ -36,17 +36,9 @@ ConvertOptions conversion_of(const AppendOptions& options, const BasePtr& base) 
   convert.base = base;
   convert.existing = options.resumes ? ExistingTarget::kResumeAppend : ExistingTarget::kAppend;
   if (convert.shard_size == 0) convert.shard_size = std::max<std::int64_t>(1, manifest.shard_size);
-  if (convert.layer.empty() && !convert.cells) convert.layer = layer_of(*base);
   convert.layout = manifest.layout;
   convert.gene_order = manifest.gene_order;
-  convert.genes = base->genes();
-  convert.join.clear();
-  convert.refuse_absent_genes = false;
   convert.carries_annotations = false;
-  convert.layers.clear();
-  convert.obsm.clear();
-  for (const shard::MatrixEntry& matrix : manifest.matrices)
-    (format::is_obsm(matrix.name) ? convert.obsm : convert.layers).push_back(matrix.name);
   return convert;
 }
 
@@ -81,24 +73,32 @@ void describe_missing_genes(const ShardBase& base, const Sources& sources,
 
 }  // namespace
 
+MatricesOfShards matrices_to_append(const std::string& dir, const std::string& layer) {
+  const BasePtr base = open_base(dir);
+  MatricesOfShards matrices{.layer = layer.empty() ? layer_of(*base) : layer,
+                            .genes = base->genes()};
+  for (const shard::MatrixEntry& matrix : base->manifest.matrices)
+    (format::is_obsm(matrix.name) ? matrices.obsm : matrices.layers).push_back(matrix.name);
+  return matrices;
+}
+
 AppendResult append_to_shards(const AppendOptions& options) {
   const BasePtr base = open_base(options.convert.output_dir);
   if (auto finished = finished_before(options, *base)) return *std::move(finished);
   const ConvertOptions convert = conversion_of(options, base);
-  if (convert.cells) require_same_axis(*base, convert.cells);
+  require_same_axis(*base, convert.input);
   OpenConversion conversion(convert);
   const Sources& sources = conversion.sources();
   AppendResult result;
-  const bool may_mix = convert.cells && convert.cells.cells->allows_mixed_processing();
+  const bool may_mix = convert.input.cells->allows_mixed_processing();
   if (!may_mix) require_same_processing(*base, sources);
-  if (options.extra_genes == ExtraGenes::kRefuse && !convert.cells)
-    refuse_extra_genes(*base, sources);
+  if (options.extra_genes == ExtraGenes::kRefuse) refuse_extra_genes(*base, sources);
   describe_missing_genes(*base, sources, options, result);
   result.warnings = look_for_known_sources(*base, sources, options.is_forced);
   if (!may_mix)
     for (std::string& warning : look_at_value_kinds(*base, sources, options.is_forced))
       result.warnings.push_back(std::move(warning));
-  if (convert.cells) note_other_layer(*base, sources, result.warnings);
+  note_other_layer(*base, sources, result.warnings);
   require_obs_that_fits(*base, sources.obs());
   if (base->manifest.annotations)
     result.warnings.push_back(fmt::format(

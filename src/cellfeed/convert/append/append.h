@@ -19,9 +19,8 @@ enum class ExtraGenes {
 };
 
 struct AppendOptions {
-  // output_dir: the shards. What they decide (layout, layers, obsm, genes, gene_order, join,
-  // existing, base) is not looked at.
-  // layer: "": the one that the shards hold of their sources. shard_size: 0: as theirs.
+  // output_dir: the shards. What they decide (layout, gene_order, existing, base) is not looked at.
+  // shard_size: 0: as theirs.
   ConvertOptions convert;
   ExtraGenes extra_genes = ExtraGenes::kRefuse;  // that sources have and the shards do not
   bool refuse_missing_genes = false;  // kNoSuchKey where a source lacks genes; else they are zeros
@@ -29,6 +28,17 @@ struct AppendOptions {
   bool is_forced = false;
   bool resumes = false;  // continue an append that was stopped; else begin anew
 };
+
+// How files are opened whose cells are to go behind those of shards: the genes, the layers and obsm
+// of the shards, and the layer that these hold of their sources.
+struct MatricesOfShards {
+  std::string layer{};
+  std::vector<std::string> layers{}, obsm{};
+  std::vector<std::string> genes{};
+};
+// layer: of the new files; empty: the one that the shards hold of theirs. Throws what reading a
+// shard directory throws, and kInvalidArgument where they hold several of those.
+MatricesOfShards matrices_to_append(const std::string& dir, const std::string& layer);
 
 struct AppendResult {
   ConvertResult shards;  // the directory as it is now

@@ -66,8 +66,8 @@ std::vector<std::string> sorted(std::vector<std::string> names) {
 
 }  // namespace
 
-void require_same_axis(const ShardBase& base, const ChosenCells& chosen) {
-  const auto& given = chosen.cells->genes().names;
+void require_same_axis(const ShardBase& base, const InputCells& input) {
+  const auto& given = input.cells->genes().names;
   if (given == base.genes()) return;
   const bool is_order = sorted(given) == sorted(base.genes());
   throw_error(ErrorKind::kInvalidArgument, base.dir(),

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "cellfeed/convert/append/shard_base.h"
-#include "cellfeed/convert/inputs/collection_sources.h"
+#include "cellfeed/convert/inputs/input_cells.h"
 
 namespace cellfeed::convert {
 
 // Throws kInvalidArgument where an open collection has other genes than the shards, or in another
 // order.
-void require_same_axis(const ShardBase& base, const ChosenCells& chosen);
+void require_same_axis(const ShardBase& base, const InputCells& input);
 // Throws kInvalidArgument where the values were processed otherwise.
 void require_same_processing(const ShardBase& base, const Sources& sources);
 // Throws kInvalidArgument naming a source with genes that the shards lack.

@@ -14,6 +14,7 @@
 #include "cellfeed/format/shard/verify.h"
 #include "cellfeed/testing/append_fixture.h"
 #include "cellfeed/testing/small_atlas.h"
+#include "cellfeed/testing/thrown_error.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -22,6 +23,7 @@ namespace shard = format::shard;
 using cellfeed::testing::AppendFixture;
 using cellfeed::testing::column_texts;
 using cellfeed::testing::directory_bytes;
+using cellfeed::testing::error_of;
 using cellfeed::testing::expect_same_cells;
 using cellfeed::testing::read_back;
 using cellfeed::testing::ReadBack;
@@ -73,8 +75,7 @@ TEST_F(Append, IsOfTheSameBytesWhateverTheThreads) {
   for (const int threads : {1, 4}) {
     const std::string to = "shards" + std::to_string(threads);
     convert_to_shards(conversion(to, {"a.h5ad"}));
-    AppendOptions options = append({"b.h5ad", "c.h5ad"});
-    options.convert.output_dir = dir_.file(to);
+    AppendOptions options = append({"b.h5ad", "c.h5ad"}, to);
     options.convert.threads = threads;
     append_to_shards(options);
   }
@@ -119,7 +120,7 @@ TEST_F(Append, NamesGenesThatASourceLacksAndReadsThemAsZeros) {
 TEST_F(Append, RefusesASourceWithoutAnyOfTheGenes) {
   convert_to_shards(conversion("shards", {"a.h5ad"}));
   write("others.h5ad", {.n_cells = 20, .seed = 5, .gene_prefix = "other_"});
-  refusal(append({"others.h5ad"}), ErrorKind::kNoSuchKey);
+  EXPECT_THAT(error_of([&] { append({"others.h5ad"}); }), HasSubstr("none of the 50 genes"));
   AppendOptions options = append({"b.h5ad", "others.h5ad"});
   options.extra_genes = ExtraGenes::kDrop;
   EXPECT_THAT(refusal(options, ErrorKind::kNoSuchKey), HasSubstr("others.h5ad"));
@@ -157,8 +158,7 @@ TEST_F(Append, RefusesGenesThatTheShardsLackOrKeepsTheTotalsOverThem) {
 // Shards that keep totals have them of every cell.
 TEST_F(Append, KeepsTotalsWhereTheShardsDo) {
   write("more.h5ad", {.n_cells = 30, .n_genes = 70, .seed = 6});
-  ConvertOptions base = conversion("shards", {"a.h5ad", "more.h5ad"});
-  base.join = "inner";
+  const ConvertOptions base = conversion("shards", {"a.h5ad", "more.h5ad"}, {.join = "inner"});
   convert_to_shards(base);
   append_to_shards(append({"c.h5ad"}));
   const auto stores = format::open_stores({shards_}, {});
@@ -179,14 +179,12 @@ TEST_F(Append, KeepsTotalsWhereTheShardsDo) {
 }
 
 TEST_F(Append, RefusesWhatTheShardsHoldAlreadyUnderWhateverName) {
-  ConvertOptions base = conversion("shards", {"a.h5ad", "b.h5ad"});
-  base.filter = "flag";
+  const ConvertOptions base = conversion("shards", {"a.h5ad", "b.h5ad"}, {.filter = "flag"});
   convert_to_shards(base);
   std::filesystem::copy_file(dir_.file("a.h5ad"), dir_.file("copy.h5ad"));
   EXPECT_THAT(refusal(append({"c.h5ad", "copy.h5ad"}), ErrorKind::kAlreadyExists),
               HasSubstr("a.h5ad"));
-  AppendOptions rest = append({"b.h5ad"});
-  rest.convert.filter = "not flag";
+  AppendOptions rest = append({"b.h5ad"}, "shards", {.layer = "", .filter = "not flag"});
   EXPECT_THAT(refusal(rest, ErrorKind::kAlreadyExists), HasSubstr("b.h5ad"));
   convert_to_shards(conversion("others", {"b.h5ad"}));
   EXPECT_THAT(refusal(append({"others"}), ErrorKind::kAlreadyExists), HasSubstr("b.h5ad"));
@@ -283,14 +281,12 @@ TEST_F(Append, RefusesObsThatDoesNotUniteBeforeAnythingIsWritten) {
 
 TEST_F(Append, RefusesALayerThatIsNotTheOneOfTheShards) {
   convert_to_shards(conversion("shards", {"a.h5ad"}));
-  AppendOptions options = append({"b.h5ad"});
-  options.convert.layer = "counts";
-  EXPECT_THAT(refusal(options, ErrorKind::kNoSuchKey), HasSubstr("counts"));
+  EXPECT_THAT(error_of([&] { append({"b.h5ad"}, "shards", {.layer = "counts"}); }),
+              HasSubstr("counts"));
 }
 
 TEST_F(Append, ToANeverConvertedDirectoryIsNamed) {
-  const AppendOptions options = append({"a.h5ad"});
-  EXPECT_THROW(append_to_shards(options), Error);
+  EXPECT_THROW(append({"a.h5ad"}), Error);
   EXPECT_FALSE(std::filesystem::exists(shards_));
 }
 

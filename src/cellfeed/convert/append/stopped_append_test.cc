@@ -31,9 +31,7 @@ class StoppedAppend : public cellfeed::testing::AppendFixture {
  protected:
   StoppedAppend() {
     convert_to_shards(conversion("whole", {"a.h5ad"}));
-    AppendOptions whole = append({"b.h5ad", "c.h5ad"});
-    whole.convert.output_dir = dir_.file("whole");
-    append_to_shards(whole);
+    append_to_shards(append({"b.h5ad", "c.h5ad"}, "whole"));
     convert_to_shards(conversion("shards", {"a.h5ad"}));
     before_ = read_back(shards_);
     stop();

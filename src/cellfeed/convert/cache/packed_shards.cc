@@ -30,14 +30,14 @@ constexpr std::int64_t kIdleNs = 1'000'000'000;
 // A tenth of a processor that others want: less, and locks of files would be held for long.
 constexpr int kLowPriority = 10;
 
-Sources sources_over(const std::shared_ptr<const format::RowStore>& store) {
+// Names are the file's own, also where some are repeated.
+InputCells all_cells_of(const std::shared_ptr<const format::RowStore>& store) {
   std::vector<std::unique_ptr<format::RowStore>> stores;
   stores.push_back(all_rows(store));
-  SourceOptions options;
-  options.layer = store->info().layer;
-  // Names are the file's own, also where some are repeated.
+  collection::CollectionOptions options;
   options.make_unique = true;
-  return Sources::over(std::move(stores), options);
+  return {.cells = std::make_shared<const collection::Collection>(std::move(stores), options),
+          .make_unique = true};
 }
 
 void convert(const std::shared_ptr<const format::RowStore>& store, const io::Directory& shards,
@@ -45,11 +45,9 @@ void convert(const std::shared_ptr<const format::RowStore>& store, const io::Dir
   const exec::StopScope scope(stop);
   const format::StoreInfo& info = store->info();
   ConvertOptions options;
-  options.inputs = {info.path};
-  options.layer = info.layer;
+  options.input = all_cells_of(store);
   options.output_dir = shards.path();
   options.directory = shards;
-  options.open_sources = [&] { return sources_over(store); };
   options.shard_size = std::max(kMinShardCells, (info.n_rows + kPackedShards - 1) / kPackedShards);
   options.carries_annotations = false;
   options.names_resume = false;

@@ -181,16 +181,10 @@ class RowWriter {
   RowWriter(const EntryStore& store, const CachePlace& place, const io::Directory& caches,
             const RowCacheOptions& cache, ProgressCallback progress, std::stop_token stop)
       : store_(store), place_(place), caches_(caches) {
-    const format::OpenOptions choice = store.choice();
     const std::int64_t n_rows = store.info().n_rows;
-    options_.inputs = {store.info().path};
-    options_.layer = choice.layer;
-    options_.choice = choice.choice;
     options_.output_dir = place.rows();
     options_.shard_size =
         std::max(cache.min_shard_cells, (n_rows + kCachedShards - 1) / kCachedShards);
-    // Names are the file's own, not those of the shards.
-    options_.make_unique = true;
     options_.carries_annotations = false;
     options_.threads = cache.threads;
     options_.memory_budget = cache.memory_budget;
@@ -238,6 +232,13 @@ class RowWriter {
   }
 
   void convert(ExistingTarget existing) {
+    const format::OpenOptions choice = store_.choice();
+    // Names are the file's own, not those of the shards.
+    options_.input = open_inputs({.paths = {store_.info().path},
+                                  .layer = choice.layer,
+                                  .choice = choice.choice,
+                                  .make_unique = true})
+                         .input;
     options_.existing = existing;
     options_.directory = io::OwnFolder::make_within(caches_, place_.key, is_of_shards).directory();
     convert_to_shards(options_);

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/collection/paths.h"
 #include "cellfeed/format/anndata/sub_tree.h"
 #include "cellfeed/format/h5_file.h"
 #include "cellfeed/format/h5ad/annotations_file.h"
@@ -23,10 +22,7 @@ namespace shard = format::shard;
 
 // The one input; empty where there are several, or where it lies in memory.
 std::string one_input(const std::vector<std::string>& inputs) {
-  if (inputs.size() != 1) return "";
-  if (io::exists(inputs.front())) return inputs.front();
-  const auto paths = collection::expand_paths(inputs);
-  return paths.size() == 1 && io::exists(paths.front()) ? paths.front() : "";
+  return inputs.size() == 1 && io::exists(inputs.front()) ? inputs.front() : "";
 }
 
 bool has_members(const format::StoredTree& tree, const std::string& path) {
@@ -50,17 +46,21 @@ bool has_rows(const format::StoredNode& node, std::int64_t n) {
 
 }  // namespace
 
-CarriedAnnotations::CarriedAnnotations(const AnnotationOptions& options, const Sources& sources)
-    : input_(one_input(options.inputs)) {
+CarriedAnnotations::CarriedAnnotations(const InputCells& input, const Sources& sources,
+                                       bool restores_gene_order)
+    : input_(one_input(input.all_paths())), has_genes_of_input_(input.has_genes_of_files) {
   if (input_.empty()) return;
+  for (std::int64_t s = 0; s < sources.n_sources(); ++s)
+    has_genes_of_input_ &= sources.has_joined_axis(s);
   std::string path = input_;
-  const std::string root = sources.n_sources() > 0 ? sources.store(0).info().root : "";
+  const std::string root = sources.store(0).info().root;
   if (shard::is_shard_dir(input_)) {
     const shard::ShardDirectory directory(input_, {.reads_genes = false});
     path = shard::checked_annotations(directory);
-    is_in_mean_order_ = directory.manifest().gene_order == shard::GeneOrder::kMean;
+    has_genes_of_input_ &=
+        restores_gene_order || directory.manifest().gene_order != shard::GeneOrder::kMean;
     if (path.empty()) return;
-  } else if (sources.n_sources() > 0 && sources.store(0).info().format == "zarr") {
+  } else if (sources.store(0).info().format == "zarr") {
     auto tree = format::zarr::open_tree(input_);
     from_ = &tree->hierarchy();
     tree_ = std::move(tree);
@@ -74,25 +74,11 @@ CarriedAnnotations::CarriedAnnotations(const AnnotationOptions& options, const S
   }
   if (!root.empty()) tree_ = std::make_unique<format::anndata::SubTree>(std::move(tree_), root);
   groups_.root = root;
-  find_groups(options, sources);
+  find_groups(sources);
   if (groups_.paths.empty()) tree_.reset();
 }
 
-// All, in its order. A column of var that names them makes others of a selection's.
-bool CarriedAnnotations::has_genes_of_input(const AnnotationOptions& options,
-                                            const Sources& sources) const {
-  for (std::int64_t s = 0; s < sources.n_sources(); ++s)
-    if (!sources.has_joined_axis(s)) return false;
-  if (!options.is_selection) return true;
-  SourceOptions whole;
-  whole.paths = {input_};
-  whole.layer = sources.store(0).info().layer;
-  whole.choice.modality = format::modality_at(tree_->root());
-  whole.make_unique = true;
-  return Sources::open(whole).genes().names == sources.genes().names;
-}
-
-void CarriedAnnotations::find_groups(const AnnotationOptions& options, const Sources& sources) {
+void CarriedAnnotations::find_groups(const Sources& sources) {
   const std::string& layer = sources.store(0).info().layer;
   groups_.skipped = {format::kProcessingPath};
   skip_old_categories(sources);
@@ -100,7 +86,7 @@ void CarriedAnnotations::find_groups(const AnnotationOptions& options, const Sou
   if (layer != "X") groups_.skipped.push_back("uns/log1p");
   if (has_members(*tree_, "uns")) groups_.paths.push_back("uns");
   // The genes of raw are others, and whoever asked for it knows.
-  if (!layer.starts_with("raw") && has_members(*tree_, "varm")) find_varm(options, sources);
+  if (!layer.starts_with("raw") && has_members(*tree_, "varm")) find_varm(sources);
 }
 
 // Old files keep the categories of columns in uns, and what is written has them with the columns.
@@ -119,14 +105,13 @@ void CarriedAnnotations::skip_old_categories(const Sources& sources) {
   }
 }
 
-void CarriedAnnotations::find_varm(const AnnotationOptions& options, const Sources& sources) {
+void CarriedAnnotations::find_varm(const Sources& sources) {
   const auto varm = tree_->find("varm");
-  const bool is_reordered = is_in_mean_order_ && !options.restores_gene_order;
   if (varm->kind() != format::NodeKind::kGroup) {
     left_out_.push_back("varm: one table, as anndata 0.6 and older write it");
     return;
   }
-  if (is_reordered || !has_genes_of_input(options, sources)) {
+  if (!has_genes_of_input_) {
     left_out_.push_back("varm: other genes are written, or in another order");
     return;
   }

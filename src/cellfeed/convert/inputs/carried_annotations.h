@@ -15,20 +15,13 @@
 
 namespace cellfeed::convert {
 
-struct AnnotationOptions {
-  std::vector<std::string> inputs;  // as ConvertOptions's
-  // Genes of shards in mean order are written in the order of their source.
-  bool restores_gene_order = false;
-  // The sources are not the input as it is opened by itself: genes may have been chosen.
-  bool is_selection = false;
-};
-
 class CarriedAnnotations {
  public:
   // Nothing, unless there is one input, an AnnData in a file or store, or a shard directory. uns
   // without what it says of X where another matrix becomes X; varm where all genes of the input are
   // written, in the order of its source.
-  CarriedAnnotations(const AnnotationOptions& options, const Sources& sources);
+  // restores_gene_order: genes of shards in mean order are written in the order of their source.
+  CarriedAnnotations(const InputCells& input, const Sources& sources, bool restores_gene_order);
 
   // Their file in a shard directory; none where there is nothing. Throws what reading and writing
   // throw, kCorruptData where the input changed meanwhile.
@@ -40,14 +33,13 @@ class CarriedAnnotations {
   std::string left_out_text() const;
 
  private:
-  void find_groups(const AnnotationOptions& options, const Sources& sources);
+  void find_groups(const Sources& sources);
   void skip_old_categories(const Sources& sources);
-  void find_varm(const AnnotationOptions& options, const Sources& sources);
-  bool has_genes_of_input(const AnnotationOptions& options, const Sources& sources) const;
+  void find_varm(const Sources& sources);
   void note_written(const std::vector<std::string>& left_out);
 
   std::string input_;
-  bool is_in_mean_order_ = false;
+  bool has_genes_of_input_ = false;           // all, in its order
   std::unique_ptr<format::StoredTree> tree_;  // null where nothing is carried
   format::h5ad::CarriedFrom from_;            // the same, as it is copied
   format::h5ad::CarriedGroups groups_;

@@ -24,19 +24,6 @@ std::string obsm_name(const std::string& name) {
   return format::is_obsm(name) ? name : "obsm/" + name;
 }
 
-void require_same_cells(const Sources& first, const Sources& other, const std::string& name) {
-  for (std::int64_t s = 0; s < first.n_sources(); ++s) {
-    const format::StoreInfo& info = first.store(s).info();
-    const std::int64_t n_rows = s < other.n_sources() ? other.store(s).info().n_rows : 0;
-    if (n_rows != info.n_rows)
-      throw_error(ErrorKind::kInvalidArgument, info.path, "'{}' has {} cells, and '{}' has {}",
-                  info.layer, info.n_rows, name, n_rows);
-  }
-  if (first.n_sources() != other.n_sources())
-    throw_invalid("'{}' is in {} stores, and '{}' in {}", first.store(0).info().layer,
-                  first.n_sources(), name, other.n_sources());
-}
-
 }  // namespace
 
 std::vector<std::string> matrix_names(const std::vector<std::string>& layers,
@@ -50,36 +37,21 @@ std::vector<std::string> matrix_names(const std::vector<std::string>& layers,
   return names;
 }
 
-std::vector<MatrixSource> open_matrices(const Sources& first, const SourceOptions& options,
-                                        const std::vector<std::string>& names) {
+std::vector<MatrixSource> matrices_of(const InputCells& input) {
+  const auto& first = *input.cells;
   std::vector<MatrixSource> matrices;
-  for (const std::string& name : names) {
-    if (name == options.layer)
-      throw_invalid("'{}' cannot be one of layers: it is the matrix that layer= names", name);
+  for (std::size_t m = 1; m < first.n_matrices(); ++m) {
+    const std::string& name = first.matrix_name(m);
     const bool is_obsm = format::is_obsm(name);
-    SourceOptions own = options;
-    own.layer = name;
-    own.is_beside = true;
-    own.cache_bytes = options.cache_bytes / std::ssize(names);
-    if (is_obsm) {
-      own.join.clear();
-      own.genes.clear();
-      own.var_keys.clear();
-      own.make_unique = false;
-    }
-    auto sources = std::make_unique<Sources>(Sources::open(own));
-    require_same_cells(first, *sources, name);
-    matrices.push_back({written_name(name), std::move(sources)});
+    const auto names = is_obsm ? matrix_names({}, {name}) : matrix_names({name}, {});
+    if (!is_obsm && first.matrix(m).genes().names != first.genes().names)
+      throw_error(ErrorKind::kInvalidArgument, first.store(0).info().path,
+                  "'{}' has other genes than '{}': write it by itself", name,
+                  first.store(0).info().layer);
+    matrices.push_back(
+        {written_name(names[0]), std::make_unique<Sources>(Sources::of_matrix(input, m))});
   }
   return matrices;
-}
-
-void require_same_genes(const Sources& first, const std::vector<MatrixSource>& matrices) {
-  for (const MatrixSource& matrix : matrices)
-    if (!format::is_obsm(matrix.name) && matrix.sources->genes().names != first.genes().names)
-      throw_error(ErrorKind::kInvalidArgument, first.store(0).info().path,
-                  "'{}' has other genes than '{}': write it by itself", matrix.name,
-                  first.store(0).info().layer);
 }
 
 }  // namespace cellfeed::convert

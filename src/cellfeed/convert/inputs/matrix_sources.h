@@ -1,5 +1,5 @@
 // MatrixSources: further matrices of the cells of a conversion or export: layers and obsm.
-// Thread-safe after open(), as Sources.
+// Thread-safe, as Sources.
 #pragma once
 
 #include <memory>
@@ -20,12 +20,8 @@ struct MatrixSource {
 std::vector<std::string> matrix_names(const std::vector<std::string>& layers,
                                       const std::vector<std::string>& obsm);
 
-// The same inputs, joined as `first` was by `options`. Throws what Sources::open throws, and
-// kInvalidArgument where a matrix is not of the same cells.
-std::vector<MatrixSource> open_matrices(const Sources& first, const SourceOptions& options,
-                                        const std::vector<std::string>& names);
-
-// Throws kInvalidArgument where a layer is not of the genes of `first`.
-void require_same_genes(const Sources& first, const std::vector<MatrixSource>& matrices);
+// Those beside the first. Throws kInvalidArgument for one that cannot stand beside X, and for a
+// layer that has other genes than the first.
+std::vector<MatrixSource> matrices_of(const InputCells& input);
 
 }  // namespace cellfeed::convert

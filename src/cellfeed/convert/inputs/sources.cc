@@ -23,11 +23,13 @@
 namespace cellfeed::convert {
 namespace {
 
+using collection::Collection;
+
 constexpr const char* kIndex = "_index";
 // Of var, where another column names the genes.
 constexpr const char* kOwnNames = "var_names";
 
-DType unite_value_dtypes(const collection::Collection& cells) {
+DType unite_value_dtypes(const Collection& cells) {
   std::vector<DType> dtypes;
   for (std::int64_t s = 0; s < cells.n_stores(); ++s)
     dtypes.push_back(cells.store(s).info().value_dtype);
@@ -40,71 +42,63 @@ std::vector<std::int64_t> consecutive(std::int64_t first, std::int64_t n) {
   return rows;
 }
 
-// Of all stores together, which share it by what they hold.
-std::int64_t cache_bytes_of(const SourceOptions& options, std::int64_t n_stores) {
-  constexpr std::int64_t kLeast = std::int64_t{4} << 20, kMost = std::int64_t{64} << 20;
-  return std::clamp(options.cache_bytes, n_stores * kLeast, n_stores * kMost);
+std::vector<std::unique_ptr<format::RowStore>> stores_of(const Collection& cells) {
+  std::vector<std::shared_ptr<const format::RowStore>> shared;
+  for (std::int64_t s = 0; s < cells.n_stores(); ++s) shared.push_back(cells.shared_store(s));
+  if (cells.has_selected_rows())
+    return select_rows(shared, cells.n_rows(), [&](std::int64_t i) { return cells.locate(i); });
+  std::vector<std::unique_ptr<format::RowStore>> stores;
+  for (auto& store : shared) stores.push_back(all_rows(std::move(store)));
+  return stores;
 }
 
-std::vector<std::unique_ptr<format::RowStore>> stores_of_rows(
-    std::vector<std::unique_ptr<format::RowStore>> stores, const std::vector<std::int64_t>& rows) {
-  std::vector<std::shared_ptr<const format::RowStore>> shared;
-  std::vector<std::int64_t> ends;
-  for (auto& store : stores) {
-    ends.push_back((ends.empty() ? 0 : ends.back()) + store->info().n_rows);
-    shared.push_back(std::move(store));
-  }
-  if (rows.empty() || rows.back() >= ends.back())
-    throw_invalid("rows of {} cells were chosen, and the inputs hold {}", rows.size(), ends.back());
-  return select_rows(shared, std::ssize(rows), [&](std::int64_t i) {
-    const auto store = std::upper_bound(ends.begin(), ends.end(), rows[i]) - ends.begin();
-    return collection::RowPlace{static_cast<std::int32_t>(store),
-                                rows[i] - (store == 0 ? 0 : ends[store - 1])};
-  });
+const InputCells& with_genes(const InputCells& input) {
+  if (input.cells->genes().size() == 0)
+    throw Error(ErrorKind::kInvalidArgument,
+                "no genes are left to write: open the cells with a matrix (layer=), and files that "
+                "share no gene with join 'outer'",
+                input.cells->store(0).info().path);
+  return input;
 }
 
 }  // namespace
 
-Sources Sources::open(const SourceOptions& options) {
-  collection::join_from_name(options.join, !options.genes.empty());  // before anything is opened
-  const std::vector<std::string> paths = collection::expand_paths(options.paths);
-  if (paths.empty()) throw_invalid("there is nothing to read: no input was given");
-  if (options.layer == format::kNoLayer)
-    throw_invalid(
-        "layer 'none' is obs alone, and what is written needs a matrix: name one "
-        "(`cellfeed info FILE` lists them)");
-  Sources sources;
-  format::OpenOptions open;
-  open.layer = options.layer;
-  open.choice = options.choice;
-  open.reads_in_order = true;
-  open.cache_bytes = cache_bytes_of(options, std::ssize(paths)) / std::ssize(paths);
-  open.row_maker = options.row_maker;
-  if (!open.row_maker)
-    open.row_maker = [&](std::unique_ptr<format::EntryStore> entries, const format::OpenOptions&) {
-      auto store = std::make_unique<TransposedStore>(std::move(entries));
-      sources.transposed_.push_back(store.get());
-      std::vector<std::unique_ptr<format::RowStore>> stores;
-      stores.push_back(std::move(store));
-      return stores;
-    };
-  auto stores = format::open_stores(paths, open);
-  format::require_obs_columns(stores, options.choice);
-  if (options.rows) stores = stores_of_rows(std::move(stores), *options.rows);
-  sources.join(std::move(stores), options);
-  sources.paths_ = paths;
-  return sources;
+Sources::Sources(const InputCells& input, std::size_t matrix,
+                 std::shared_ptr<const collection::GeneTable> behind)
+    : paths_(input.all_paths()) {
+  const Collection& cells = input.cells->matrix(matrix);
+  for (std::int64_t s = 0; s < cells.n_stores(); ++s)
+    if (const auto* late = dynamic_cast<const TransposedStore*>(&cells.store(s)))
+      transposed_.push_back(late);
+  collection::CollectionOptions joined;
+  if (!format::is_obsm(cells.store(0).info().layer)) {
+    joined.join = collection::Join::kFixed;
+    joined.genes = cells.genes().names;
+    joined.var_keys = cells.var_keys();
+    joined.make_unique = input.make_unique;
+    joined.behind = std::move(behind);
+  }
+  keeps_own_names_ = input.keeps_own_names || !joined.var_keys.empty();
+  if (cells.n_rows() == 0)
+    throw Error(ErrorKind::kInvalidArgument, "holds no cells, so there is nothing to write",
+                cells.store(0).info().path);
+  cells_ = std::make_shared<const Collection>(stores_of(cells), joined);
+  if (cells.allows_mixed_processing()) cells_ = cells_->with_mixed_processing();
+  processing_json_ = cells_->processing().json;
+  value_dtype_ = unite_value_dtypes(*cells_);
+  obs_ = std::make_unique<TableUnion>("obs");
 }
 
-Sources Sources::over(std::vector<std::unique_ptr<format::RowStore>> stores,
-                      const SourceOptions& options) {
-  Sources sources;
-  sources.join(std::move(stores), options);
-  sources.paths_ = options.paths;
-  if (options.paths.empty())
-    for (std::int64_t s = 0; s < sources.n_sources(); ++s)
-      sources.paths_.push_back(sources.store(s).info().path);
-  return sources;
+Sources Sources::of_matrix(const InputCells& input, std::size_t matrix) {
+  return Sources(input, matrix, nullptr);
+}
+
+Sources::Sources(const InputCells& input, const SourceOptions& options)
+    : Sources(with_genes(input), 0, options.behind) {
+  origins_ = options.origins;
+  obs_choice_ = options.obs_choice;
+  require_chosen_obs();
+  unite_obs(options.obs_before);
 }
 
 std::string Sources::input_at(const std::string& path) const {
@@ -116,38 +110,6 @@ std::string Sources::input_at(const std::string& path) const {
       return input.string();
   }
   return {};
-}
-
-void Sources::join(std::vector<std::unique_ptr<format::RowStore>> stores,
-                   const SourceOptions& options) {
-  keeps_own_names_ = options.keeps_own_names || !options.var_keys.empty();
-  collection::CollectionOptions joined;
-  joined.join = collection::join_from_name(options.join, !options.genes.empty());
-  joined.genes = options.genes;
-  joined.var_keys = options.var_keys;
-  joined.make_unique = options.make_unique;
-  joined.behind = options.behind;
-  joined.open.cache_bytes = cache_bytes_of(options, std::max<std::int64_t>(1, std::ssize(stores)));
-  cells_ = std::make_shared<const collection::Collection>(std::move(stores), joined);
-  if (options.allows_mixed_processing) cells_ = cells_->with_mixed_processing();
-  processing_json_ = cells_->processing().json;
-  value_dtype_ = unite_value_dtypes(*cells_);
-  obs_ = std::make_unique<TableUnion>("obs");
-  origins_ = options.origins;
-  obs_choice_ = options.obs_choice;
-  if (!options.is_beside) {
-    require_chosen_obs();
-    unite_obs(options.obs_before);
-  }
-  const std::string& first = store(0).info().path;
-  if (n_cells() == 0)
-    throw Error(ErrorKind::kInvalidArgument, "holds no cells, so there is nothing to write", first);
-  if (genes().size() == 0)
-    throw Error(ErrorKind::kInvalidArgument,
-                joined.join == collection::Join::kInner
-                    ? "shares no gene with the other inputs; use join 'outer' to keep all genes"
-                    : "holds no genes, so there is nothing to write",
-                first);
 }
 
 // A column that cannot be read is an error where it was chosen.
@@ -196,14 +158,10 @@ void Sources::unite_obs(const std::vector<ObsSample>& before) {
   obs_->finish();
 }
 
-std::string Sources::path_by_columns() const {
-  return transposed_.empty() ? std::string() : transposed_.front()->info().path;
-}
-
-void Sources::transpose(exec::ThreadPool& pool, const TransposeOptions& options) {
+void Sources::transpose(exec::ThreadPool& pool, const TransposeOptions& options) const {
   TransposeOptions each = options;
   if (!transposed_.empty()) each.memory_bytes /= std::ssize(transposed_);
-  for (TransposedStore* store : transposed_) store->transpose(pool, each);
+  for (const TransposedStore* store : transposed_) store->transpose(pool, each);
 }
 
 // Library sizes that an export wrote belong to the values.

@@ -1,6 +1,5 @@
-// Sources: the inputs of a conversion or export, a collection whose cells are read in order, with
-// all of obs and var.
-// Thread-safe after open(): const methods may run on several threads.
+// Sources: the cells of a conversion or export, read in order, with all of obs and var.
+// Thread-safe: const, but for transpose().
 #pragma once
 
 #include <cstdint>
@@ -11,6 +10,7 @@
 
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/collection/collection.h"
+#include "cellfeed/convert/inputs/input_cells.h"
 #include "cellfeed/convert/inputs/obs_choice.h"
 #include "cellfeed/convert/inputs/table_union.h"
 #include "cellfeed/convert/transpose/transposed_store.h"
@@ -34,33 +34,12 @@ struct ObsSample {
 enum class Origins { kOfChosenCells, kNone, kAll };
 
 struct SourceOptions {
-  std::vector<std::string> paths;  // files, globs or shard directories, in the order of the output
-  std::string layer = "X";
-  // The layer is a further matrix of cells whose obs is read elsewhere: obs() is empty.
-  bool is_beside = false;
-  format::FileChoice choice{};
-  // "": all inputs must have the same genes in the same order; "inner": genes of every input, in
-  // the first one's order; "outer": the sorted union.
-  std::string join;
-  std::vector<std::string>
-      genes;  // exactly this axis, in this order (a GeneVocab); join must be empty
-  std::vector<std::string> var_keys{};  // see CollectionOptions; var keeps the names as "var_names"
-  // Stores name their genes as joined, and var says what these were: it keeps them as
-  // "var_names".
-  bool keeps_own_names = false;
-  bool make_unique = false;  // number repeated gene names instead of refusing them
-  std::shared_ptr<const collection::GeneTable> behind{};  // see CollectionOptions
-  bool allows_mixed_processing = false;  // as Collection::with_mixed_processing gives it
-  std::int64_t cache_bytes = 64 << 20;   // inflated chunks kept, all inputs together
-  // Cells of the inputs that count, ascending; null: all. Inputs without any are left out.
-  std::shared_ptr<const std::vector<std::int64_t>> rows{};
   Origins origins = Origins::kOfChosenCells;
   ObsChoice obs_choice{};
-  // What obs is united with, before that of the inputs.
+  // What obs is united with, before that of the cells.
   std::vector<ObsSample> obs_before{};
-  // What is done with inputs that are not stored by rows. Null: transpose() makes their rows, and
-  // nothing of them stays.
-  format::RowMaker row_maker{};
+  // See CollectionOptions.
+  std::shared_ptr<const collection::GeneTable> behind{};
 };
 
 // Cells [begin, end) of one source.
@@ -73,23 +52,20 @@ struct SourceRange {
 
 class Sources {
  public:
-  // Throws what opening and joining throw; kInvalidArgument when there are no cells or no genes.
-  static Sources open(const SourceOptions& options);
-  // The same of stores that are open; paths are not looked at, and say which inputs there are where
-  // the stores are some of them. Stores that pass on to those of others keep set_cache_bytes() to
-  // themselves, so that the caches of these stay as they are.
-  static Sources over(std::vector<std::unique_ptr<format::RowStore>> stores,
-                      const SourceOptions& options);
+  // The first matrix of the cells, with all of obs and var. A source is a run of cells of one
+  // store. Throws kInvalidArgument where there are no cells or no genes, or cells go back and forth
+  // between stores too often.
+  Sources(const InputCells& input, const SourceOptions& options);
+  // Another matrix of the cells. REQUIRES: 0 < matrix < n_matrices(), and no call of obs().
+  static Sources of_matrix(const InputCells& input, std::size_t matrix);
 
-  // Of all inputs, also those of which no cell is chosen.
-  const std::vector<std::string>& paths() const { return paths_; }
-  // The first of them that lies at this path, under whichever name, or below it; empty: none does.
+  // The first of the files read that lies at this path, under whichever name, or below it; empty:
+  // none does.
   std::string input_at(const std::string& path) const;
+  // Whether no input waits for its rows, which late_rows() put off.
   bool is_by_rows() const { return transposed_.empty(); }
-  // Of the first that is not; empty where all are.
-  std::string path_by_columns() const;
-  // REQUIRED before rows are read where some input is not stored by rows.
-  void transpose(exec::ThreadPool& pool, const TransposeOptions& options);
+  // Makes them. REQUIRED before rows are read.
+  void transpose(exec::ThreadPool& pool, const TransposeOptions& options) const;
 
   std::int64_t n_cells() const { return cells_->n_stored_rows(); }
   std::int64_t n_sources() const { return cells_->n_stores(); }
@@ -114,15 +90,11 @@ class Sources {
   DType value_dtype() const { return value_dtype_; }
   // What was done to the values, as the sources' manifests say; "{}" when nothing is known.
   const std::string& processing_json() const { return processing_json_; }
-  // Genes named by SourceOptions::genes that no source has.
+  // Genes of the axis that no source has.
   const std::vector<std::string>& absent_genes() const { return cells_->missing_genes(); }
-  // What to say of them, and of inputs that have none of the axis; empty where all is found.
-  const std::string& absent_genes_text() const { return cells_->missing_genes_text(); }
-  // What files hold that is not read though nobody chose that; empty where there is nothing.
-  std::string left_out_text() const { return cells_->left_out_text(); }
 
   const ObsChoice& obs_choice() const { return obs_choice_; }
-  // Of SourceOptions::obs_before first, then of the sources.
+  // SourceOptions::obs_before first, then that of the sources.
   const TableUnion& obs() const { return *obs_; }
   // Conformed, without library sizes: see LibrarySizes.
   std::shared_ptr<arrow::Table> read_obs(const SourceRange& range) const;
@@ -139,14 +111,15 @@ class Sources {
   std::int64_t plan_bytes(const SourceRange& range) const;
 
  private:
-  void join(std::vector<std::unique_ptr<format::RowStore>> stores, const SourceOptions& options);
+  Sources(const InputCells& input, std::size_t matrix,
+          std::shared_ptr<const collection::GeneTable> behind);
   void require_chosen_obs() const;
   void unite_obs(const std::vector<ObsSample>& before);
   std::shared_ptr<arrow::Table> read_own_obs(const SourceRange& range) const;
 
   std::vector<std::string> paths_;
   std::shared_ptr<const collection::Collection> cells_;
-  std::vector<TransposedStore*> transposed_;  // of the stores
+  std::vector<const TransposedStore*> transposed_;  // of the stores
   Origins origins_ = Origins::kOfChosenCells;
   ObsChoice obs_choice_;
   bool names_origins_ = false;  // obs says of all cells which file and row they are from

@@ -9,16 +9,14 @@ namespace {
 void write_h5ad(const ConvertOptions& convert, format::h5ad::Compression compression,
                 PreprocessResult& result) {
   ExportOptions file;
-  file.inputs = convert.inputs;
+  file.input = convert.input;
   file.output = convert.output_dir;
+  file.obs = convert.obs;
   file.keep_stored_gene_order = true;
-  file.gives_all = false;
   file.compression = compression;
   file.threads = convert.threads;
   file.memory_budget = convert.memory_budget;
   file.overwrite = convert.existing == ExistingTarget::kOverwrite;
-  file.open_sources = convert.open_sources;
-  file.open_further = convert.open_further;
   file.progress = convert.progress;
   file.stop = convert.stop;
   const ExportResult exported = export_h5ad(file);
@@ -35,13 +33,9 @@ PreprocessResult preprocess(const PreprocessOptions& options) {
   const ProgressMeter clock({}, "", 0);
   Preprocessing preprocessing(options);
   const KeptCells kept = preprocessing.choose();
-  ConvertOptions convert = preprocessing.conversion_of(kept);
+  const ConvertOptions convert = preprocessing.conversion_of(kept);
   PreprocessResult result;
-  convert.open_sources = [&result, open = convert.open_sources] {
-    Sources processed = open();
-    result.processing_json = processed.processing_json();
-    return processed;
-  };
+  result.processing_json = convert.input.cells->processing().json;
   if (is_h5ad_name(convert.output_dir))
     write_h5ad(convert, options.compression, result);
   else

@@ -44,35 +44,28 @@ const PreprocessOptions& checked_preprocessing(const PreprocessOptions& options)
   return options;
 }
 
-// What the inputs hold and the result will not; empty: nothing.
-std::string left_out(const ConvertOptions& convert, const std::string& kept) {
-  if (!convert.cells) return left_out_matrices(convert.inputs, kept, convert.choice.modality);
+// What the files hold and the result will not; empty: nothing.
+std::string left_out(const InputCells& input) {
+  const collection::Collection& cells = *input.cells;
   std::vector<std::string> names;
-  for (std::size_t m = 1; m < convert.cells.cells->n_matrices(); ++m)
-    names.push_back(convert.cells.cells->matrix_name(m));
-  if (names.empty()) return "";
-  return fmt::format("the cells were opened with {}, which are left out", fmt::join(names, ", "));
+  for (std::size_t m = 1; m < cells.n_matrices(); ++m) names.push_back(cells.matrix_name(m));
+  if (!names.empty())
+    return fmt::format("the cells were opened with {}, which are left out", fmt::join(names, ", "));
+  const format::StoreInfo& info = cells.store(0).info();
+  if (info.format == "memory") return "";
+  return left_out_matrices(input.all_paths(), info.layer, format::modality_at(info.root));
 }
 
 }  // namespace
 
-Sources Preprocessing::open_sources() const {
-  if (options_.convert.cells) return sources_of(options_.convert.cells, {});
-  SourceOptions source = source_options(options_.convert);
-  source.obs_choice = {};  // batch_key is read, and need not be written
-  source.rows = filtered_.rows;
-  return Sources::open(source);
-}
-
 Preprocessing::Preprocessing(const PreprocessOptions& options)
     : options_(checked_preprocessing(options)),
       pool_(exec::checked_thread_count(options.convert.threads)),
-      filtered_(filter_rows(source_options(options.convert), options.convert.filter, pool_)),
-      sources_(open_sources()) {
+      // All of obs: batch_key is read, and need not be written.
+      sources_(options.convert.input, {}),
+      cache_(options.convert.input.cells->reserve_cache(options.convert.memory_budget / 4)) {
   if (is_h5ad_name(options.convert.output_dir))
     refuse_own_input(options.convert.output_dir, sources_);
-  if (options.convert.refuse_absent_genes && !sources_.absent_genes_text().empty())
-    throw Error(ErrorKind::kNoSuchKey, sources_.absent_genes_text());
 }
 
 void Preprocessing::require_counts_once() const {
@@ -169,15 +162,11 @@ ProcessedPart Preprocessing::part_of(std::int64_t source, const KeptCells& kept,
   return part;
 }
 
-Sources Preprocessing::processed_sources(const ProcessingOptions& processing, const KeptCells& kept,
-                                         bool is_beside) const {
+std::shared_ptr<const collection::Collection> Preprocessing::processed(
+    const ProcessingOptions& processing, const KeptCells& kept) const {
   std::vector<bool> stays(static_cast<std::size_t>(sources_.genes().size()), false);
-  SourceOptions join;
-  join.paths = sources_.paths();
-  join.is_beside = is_beside;
-  join.obs_choice = options_.convert.obs;
-  if (is_h5ad_name(options_.convert.output_dir)) join.origins = Origins::kNone;
-  join.keeps_own_names = !options_.convert.var_keys.empty();
+  collection::CollectionOptions join;
+  join.join = collection::Join::kFixed;
   for (const std::int64_t gene : kept.genes) {
     stays[gene] = true;
     join.genes.push_back(sources_.genes().names[gene]);
@@ -187,22 +176,12 @@ Sources Preprocessing::processed_sources(const ProcessingOptions& processing, co
     stores.push_back(make_processed_store(sources_.store(s), processing, part_of(s, kept, stays)));
   // A source of which no cell stays has nothing to say.
   std::erase_if(stores, [](const auto& store) { return store->info().n_rows == 0; });
-  return Sources::over(std::move(stores), join);
-}
-
-std::vector<MatrixSource> Preprocessing::counts_beside(const KeptCells& kept) const {
-  std::vector<MatrixSource> matrices;
-  if (!options_.processing.keeps_counts) return matrices;
-  ProcessingOptions unchanged = options_.processing;
-  unchanged.normalize = unchanged.log_transform = false;
-  matrices.push_back(
-      {kCountsLayer, std::make_unique<Sources>(processed_sources(unchanged, kept, true))});
-  return matrices;
+  return std::make_shared<const collection::Collection>(std::move(stores), join);
 }
 
 KeptCells Preprocessing::choose() {
   require_counts_once();
-  if (std::string text = left_out(options_.convert, sources_.store(0).info().layer); !text.empty())
+  if (std::string text = left_out(options_.convert.input); !text.empty())
     warnings_.push_back(std::move(text));
   GeneStatistics statistics = gather();
   std::vector<std::int64_t> genes = choose_genes(statistics);
@@ -233,8 +212,6 @@ void Preprocessing::require_own(const KeptCells& kept) const {
 void Preprocessing::describe(PreprocessResult& result) const {
   result.n_cells_before = sources_.n_cells();
   result.n_genes_before = sources_.genes().size();
-  result.absent_genes_text = sources_.absent_genes_text();
-  result.filter_warnings = filtered_.warnings;
   result.warnings.insert(result.warnings.end(), warnings_.begin(), warnings_.end());
 }
 
@@ -251,13 +228,18 @@ void describe_shards(const ConvertResult& shards, PreprocessResult& result) {
 
 ConvertOptions Preprocessing::conversion_of(const KeptCells& kept) const {
   ConvertOptions convert = options_.convert;
-  convert.genes.clear();
-  convert.open_sources = [this, &kept] {
-    return processed_sources(options_.processing, kept, false);
-  };
-  convert.open_further = [this, &kept] { return counts_beside(kept); };
-  convert.selection_json = convert.cells ? selection_json(convert.cells) : filtered_.selection_json;
-  convert.cells.cells = nullptr;  // what they hold is the plan's
+  InputCells& input = convert.input;
+  input.paths = input.all_paths();
+  input.make_unique = false;
+  input.keeps_own_names = !input.cells->var_keys().empty();
+  input.has_genes_of_files = std::ssize(kept.genes) == sources_.genes().size();
+  for (std::int64_t s = 0; s < sources_.n_sources(); ++s)
+    input.has_genes_of_files &= sources_.has_joined_axis(s);
+  input.cells = processed(options_.processing, kept);
+  if (!options_.processing.keeps_counts) return convert;
+  ProcessingOptions unchanged = options_.processing;
+  unchanged.normalize = unchanged.log_transform = false;
+  input.cells = input.cells->with_matrices({{kCountsLayer, processed(unchanged, kept)}});
   return convert;
 }
 

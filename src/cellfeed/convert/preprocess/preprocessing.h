@@ -1,4 +1,4 @@
-// Preprocessing: the passes over all cells that decide what preprocess keeps, and the inputs as it
+// Preprocessing: the passes over all cells that decide what preprocess keeps, and the cells as it
 // leaves them. Thread contract: as convert_to_shards.
 #pragma once
 
@@ -24,11 +24,9 @@ struct KeptCells {
 
 class Preprocessing {
  public:
-  // Opens the inputs. Throws kInvalidArgument for options that do not go together.
+  // Throws kInvalidArgument for options that do not go together.
   explicit Preprocessing(const PreprocessOptions& options);
 
-  // Of the first input that is not stored by rows; empty where all are.
-  std::string path_by_columns() const { return sources_.path_by_columns(); }
   // What the inputs say of the result.
   void describe(PreprocessResult& result) const;
   // Reads all cells, once or twice. Throws kInvalidArgument where values are no counts, or were
@@ -40,23 +38,20 @@ class Preprocessing {
   ConvertOptions conversion_of(const KeptCells& kept) const;
 
  private:
-  Sources open_sources() const;
   void require_counts_once() const;
   GeneStatistics gather(const CountLimits* limits = nullptr);
   std::vector<std::int64_t> variable_genes(const GeneStatistics& statistics,
                                            const std::vector<std::int64_t>& genes);
   std::vector<std::int64_t> choose_genes(const GeneStatistics& statistics);
-  // is_beside: of a matrix beside the first.
-  Sources processed_sources(const ProcessingOptions& processing, const KeptCells& kept,
-                            bool is_beside) const;
+  std::shared_ptr<const collection::Collection> processed(const ProcessingOptions& processing,
+                                                          const KeptCells& kept) const;
   ProcessedPart part_of(std::int64_t source, const KeptCells& kept,
                         const std::vector<bool>& stays) const;
-  std::vector<MatrixSource> counts_beside(const KeptCells& kept) const;
 
   PreprocessOptions options_;
   exec::ThreadPool pool_;
-  FilteredRows filtered_;
   Sources sources_;
+  std::shared_ptr<const collection::CacheShare> cache_;  // of options_.convert.input
   std::vector<std::string> warnings_;
 };
 

@@ -15,6 +15,7 @@
 #include "cellfeed/convert/shuffle/cell_order.h"
 #include "cellfeed/testing/chi_square.h"
 #include "cellfeed/testing/conversion_error.h"
+#include "cellfeed/testing/input_cells.h"
 #include "cellfeed/testing/killed_conversion.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/small_atlas.h"
@@ -45,9 +46,8 @@ class Shuffle : public ::testing::Test {
   ConvertOptions options(const std::string& name,
                          ExistingTarget existing = ExistingTarget::kRefuse) const {
     ConvertOptions options;
-    options.inputs = inputs_;
+    options.input = testing::cells_of(inputs_, {.join = "outer"});
     options.output_dir = dir_.file(name);
-    options.join = "outer";
     options.shuffle = true;
     options.seed = 5;
     options.shard_size = 640;
@@ -115,14 +115,16 @@ TEST_F(Shuffle, TheBytesDependOnInputsAndSeedAlone) {
 TEST_F(Shuffle, CompressedInputsGiveTheSameCells) {
   const auto expected = bytes_of(options("plain"));
   ConvertOptions compressed = options("gzip");
-  for (std::string& input : compressed.inputs) {
+  std::vector<std::string> copies;
+  for (const std::string& input : inputs_) {
     ExportOptions copy;
-    copy.inputs = {input};
+    copy.input = testing::cells_of({input});
     copy.output = input + ".gz.h5ad";
     copy.compression = format::h5ad::Compression::kGzip;
     export_h5ad(copy);
-    input = copy.output;
+    copies.push_back(copy.output);
   }
+  compressed.input = testing::cells_of(copies, {.join = "outer"});
   const auto actual = bytes_of(compressed);
   for (const auto& [name, bytes] : expected) {
     if (!name.ends_with(".cells")) continue;

@@ -72,10 +72,10 @@ std::int64_t total_nnz(const Sources& sources) {
 
 }  // namespace
 
-RealCells::RealCells(const SourceOptions& source, std::int64_t memory_budget,
-                     const std::string& output, exec::ThreadPool& pool, std::stop_token stop)
-    : sources_(Sources::open(source)) {
-  const std::string& path = source.paths.front();
+RealCells::RealCells(const InputCells& input, std::int64_t memory_budget, const std::string& output,
+                     exec::ThreadPool& pool, std::stop_token stop)
+    : sources_(input, {.origins = Origins::kNone}),
+      cache_(input.cells->reserve_cache(memory_budget / 4)) {
   if (!sources_.is_by_rows())
     sources_.transpose(pool, {.dir = io::FileTarget(output).directory(),
                               .memory_bytes = memory_budget / 4,
@@ -87,8 +87,12 @@ RealCells::RealCells(const SourceOptions& source, std::int64_t memory_budget,
     all_.emplace();
     reserve(*all_, nnz, dtype);
   }
+  const auto path_of = [&](const SourceRange& range) -> const std::string& {
+    return sources_.store(range.source).info().path;
+  };
   PassedPages pages(sources_, memory_budget / 4);
   std::int64_t negative_row = -1;
+  std::string negative_path;
   std::vector<std::shared_ptr<arrow::Table>> obs;
   const auto tasks = make_cell_tasks(sources_, 0, n_cells());
   using Scanned = std::pair<PieceFacts, std::unique_ptr<CsrPiece>>;
@@ -100,7 +104,7 @@ RealCells::RealCells(const SourceOptions& source, std::int64_t memory_budget,
         if (tasks[i].is_obs) return {};
         auto piece = std::make_unique<CsrPiece>();
         read_rows(sources_.store(range.source), range.begin, range.end, *piece);
-        return {inspect_piece(*piece, range, path), std::move(piece)};
+        return {inspect_piece(*piece, range, path_of(range)), std::move(piece)};
       },
       [&](std::int64_t i, Scanned&& scanned) {
         if (tasks[i].is_obs) {
@@ -108,14 +112,17 @@ RealCells::RealCells(const SourceOptions& source, std::int64_t memory_budget,
           return;
         }
         has_counts_ &= scanned.first.has_whole_numbers;
-        if (negative_row < 0) negative_row = scanned.first.first_negative_row;
+        if (negative_row < 0 && scanned.first.first_negative_row >= 0) {
+          negative_row = scanned.first.first_negative_row;
+          negative_path = path_of(tasks[i].range);
+        }
         if (all_) append_piece(*all_, *scanned.second);
         pages.passed(tasks[i].range);
       },
       stop);
   if (has_counts_ && negative_row >= 0)
     throw_error(
-        ErrorKind::kInvalidArgument, path,
+        ErrorKind::kInvalidArgument, negative_path,
         "holds negative whole numbers, which are not counts and cannot be thinned; choose another "
         "layer: row {}",
         negative_row);

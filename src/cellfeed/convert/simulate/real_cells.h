@@ -24,8 +24,8 @@ namespace cellfeed::convert {
 class RealCells {
  public:
   // Reads every value once. output: beside it is room for a temporary file. Throws kInvalidArgument
-  // for NaN, infinite values and negative counts, naming the row. REQUIRES: one path.
-  RealCells(const SourceOptions& source, std::int64_t memory_budget, const std::string& output,
+  // for NaN, infinite values and negative counts, naming the row.
+  RealCells(const InputCells& input, std::int64_t memory_budget, const std::string& output,
             exec::ThreadPool& pool, std::stop_token stop);
 
   std::int64_t n_cells() const { return sources_.n_cells(); }
@@ -40,6 +40,7 @@ class RealCells {
 
  private:
   Sources sources_;
+  std::shared_ptr<const collection::CacheShare> cache_;  // of the input
   std::shared_ptr<arrow::Table> obs_;
   std::optional<CsrPiece> all_;
   bool has_counts_ = true;

@@ -66,22 +66,10 @@ const SimulateOptions& checked_simulation(const SimulateOptions& options) {
   return options;
 }
 
-SourceOptions sources_of_simulation(const SimulateOptions& options) {
-  SourceOptions source;
-  source.paths = {options.like};
-  source.layer = options.layer;
-  source.choice = options.choice;
-  source.make_unique = true;
-  source.origins = Origins::kNone;
-  source.cache_bytes = options.memory_budget / 4;
-  return source;
-}
-
 Simulation::Simulation(const SimulateOptions& options)
     : options_(checked_simulation(options)),
       pool_(exec::checked_thread_count(options.threads)),
-      real_(sources_of_simulation(options), options.memory_budget, options.output, pool_,
-            options.stop),
+      real_(options.input, options.memory_budget, options.output, pool_, options.stop),
       plan_(make_plan()),
       thinning_(options.seed, 0, sampling::Purpose::kSimulatedThinning) {
   result_.files = file_names();
@@ -236,8 +224,7 @@ SimulateResult Simulation::run() {
   result_.has_counts = real_.has_counts();
   result_.seconds = meter_->seconds();
   result_.cells_per_second = meter_->rate();
-  result_.left_out_text = real_.sources().left_out_text();
-  add_sentence(result_.left_out_text, unreadable_text(real_.sources()));
+  result_.left_out_text = unreadable_text(real_.sources());
   return std::move(result_);
 }
 

@@ -12,19 +12,17 @@
 #include <string>
 #include <vector>
 
+#include "cellfeed/convert/inputs/input_cells.h"
 #include "cellfeed/convert/progress.h"
 #include "cellfeed/exec/available_memory.h"
 #include "cellfeed/format/h5ad/h5ad_writer.h"
-#include "cellfeed/format/row_store.h"
 
 namespace cellfeed::convert {
 
 inline constexpr const char* kSourceCellColumn = "source_cell";
 
 struct SimulateOptions {
-  std::string like;  // a file or shard directory of real cells
-  std::string layer = "X";
-  format::FileChoice choice{};
+  InputCells input{};  // real cells
   std::int64_t n_cells = 0;
   std::string output;        // "atlas.h5ad"; with several files atlas_0.h5ad, atlas_1.h5ad, ...
   std::int64_t n_files = 1;  // of as equal sizes as can be, in order
@@ -51,7 +49,7 @@ struct SimulateResult {
   std::int64_t bytes = 0;
   double seconds = 0;
   double cells_per_second = 0;
-  std::string left_out_text;  // what of the files was not read though nobody chose that
+  std::string left_out_text;  // columns that could not be read, and why
 };
 
 // Throws kInvalidArgument (options; negative counts, NaN or infinite values in the real cells),

@@ -8,6 +8,7 @@
 
 #include "cellfeed/convert/simulate/thinning.h"
 #include "cellfeed/exec/memory_budget.h"
+#include "cellfeed/testing/input_cells.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/small_atlas.h"
 
@@ -22,7 +23,7 @@ using testing::TempDir;
 
 SimulateOptions simulate_options(const std::string& like, const std::string& output) {
   SimulateOptions options;
-  options.like = like;
+  options.input = testing::cells_of({like}, {.make_unique = true});
   options.output = output;
   options.n_cells = 500;
   options.threads = 2;

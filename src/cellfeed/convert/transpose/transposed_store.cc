@@ -98,7 +98,8 @@ TransposedStore::TransposedStore(std::unique_ptr<format::EntryStore> entries)
     : DescribedRows(std::move(entries)),
       decoder_(info().path, info().layer, info().n_cols, DType::kI32, info().value_dtype) {}
 
-void TransposedStore::transpose(exec::ThreadPool& pool, const TransposeOptions& options) {
+void TransposedStore::transpose(exec::ThreadPool& pool, const TransposeOptions& options) const {
+  if (buckets_) return;
   buckets_ = EntryLog::make(entries(), pool, options);
   if (!buckets_) buckets_ = std::make_unique<EntryBuckets>(entries(), pool, options);
   slots_ = std::vector<Slot>(static_cast<std::size_t>(buckets_->n_buckets()));

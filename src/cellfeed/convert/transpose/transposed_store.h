@@ -46,9 +46,9 @@ class TransposedStore final : public DescribedRows {
  public:
   explicit TransposedStore(std::unique_ptr<format::EntryStore> entries);
 
-  // Reads all entries: once where they are stored row after row, else twice. REQUIRED, once, before
-  // any row is read.
-  void transpose(exec::ThreadPool& pool, const TransposeOptions& options);
+  // Reads all entries: once where they are stored row after row, else twice. A second call does
+  // nothing. REQUIRED before any row is read.
+  void transpose(exec::ThreadPool& pool, const TransposeOptions& options) const;
 
   std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
                                              const format::ReadContext& context) const override;
@@ -65,7 +65,7 @@ class TransposedStore final : public DescribedRows {
   std::shared_ptr<const BucketRows> bucket_rows(std::int64_t bucket) const;
 
   format::RowDecoder decoder_;
-  std::unique_ptr<const RowBuckets> buckets_;  // null until they are made
+  mutable std::unique_ptr<const RowBuckets> buckets_;  // null until they are made
   mutable std::vector<Slot> slots_;
   mutable std::mutex recent_mutex_;
   // Neighbours of what is being read; guarded by recent_mutex_.
