@@ -5,9 +5,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
-#include "cellfeed/cloud/block_cache.h"
-#include "cellfeed/cloud/copies_under_way.h"
-#include "cellfeed/cloud/range_fetcher.h"
+#include "cellfeed/cloud/cache/block_cache.h"
+#include "cellfeed/cloud/cache/copies_under_way.h"
+#include "cellfeed/cloud/http/range_fetcher.h"
 #include "cellfeed/cloud/schemes.h"
 #include "cellfeed/cloud/storage_options.h"
 #include "cellfeed/io/cache_warnings.h"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "cellfeed/cloud/block_source.h"
+#include "cellfeed/cloud/cache/block_source.h"
 #include "cellfeed/io/cache_warnings.h"
 #include "cellfeed/io/memory_source.h"
 #include "cellfeed/testing/temp_dir.h"

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "cellfeed/cloud/http_object.h"
+#include "cellfeed/cloud/http/http_object.h"
 #include "cellfeed/cloud/object_listing.h"
 #include "fuzz/target.h"
 

@@ -163,10 +163,9 @@ def check_isolation(source: Source, sources: dict[str, Source], rules: Rules) ->
     if rule is None or source.name.split("/", 2)[2] in rule["except"]:
         return
     own = {None, source.sub_folder}
-    if source.sub_folder:
-        own.update(rule["shared"])
+    own.update(rule["shared"] if source.sub_folder else rule.get("parts", []))
     if source.is_test:
-        own.add(rule["reference"])
+        own.add(rule.get("reference"))
     for name in source.includes:
         target = sources.get(name)
         if target and target.layer == source.layer and target.sub_folder not in own:

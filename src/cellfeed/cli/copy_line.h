@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cellfeed/cli/progress_line.h"
-#include "cellfeed/cloud/copies_under_way.h"
+#include "cellfeed/cloud/cache/copies_under_way.h"
 
 namespace cellfeed::cli {
 

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/cloud/http_ask.h"
-#include "cellfeed/cloud/http_object.h"
+#include "cellfeed/cloud/http/http_ask.h"
+#include "cellfeed/cloud/http/http_object.h"
 #include "cellfeed/cloud/percent.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/exec/stop_scope.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "cellfeed/cloud/http_loop.h"
+#include "cellfeed/cloud/http/http_loop.h"
 
 namespace cellfeed::cloud {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/cloud/http_ask.h"
-#include "cellfeed/cloud/recent_objects.h"
+#include "cellfeed/cloud/http/http_ask.h"
+#include "cellfeed/cloud/http/recent_objects.h"
 #include "cellfeed/exec/stop_scope.h"
 
 namespace cellfeed::cloud {

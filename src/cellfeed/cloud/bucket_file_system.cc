@@ -11,9 +11,9 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/cloud/bucket.h"
-#include "cellfeed/cloud/file_cache.h"
-#include "cellfeed/cloud/http_source.h"
-#include "cellfeed/cloud/recent_objects.h"
+#include "cellfeed/cloud/cache/file_cache.h"
+#include "cellfeed/cloud/http/http_source.h"
+#include "cellfeed/cloud/http/recent_objects.h"
 #include "cellfeed/exec/fork_guard.h"
 #include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/io/atomic_file.h"

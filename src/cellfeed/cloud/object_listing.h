@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cellfeed/cloud/http_object.h"
+#include "cellfeed/cloud/http/http_object.h"
 
 namespace cellfeed::cloud {
 

@@ -3,9 +3,9 @@
 #include <span>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/cloud/azure_store.h"
-#include "cellfeed/cloud/google_store.h"
-#include "cellfeed/cloud/s3_store.h"
+#include "cellfeed/cloud/amazon/s3_store.h"
+#include "cellfeed/cloud/azure/azure_store.h"
+#include "cellfeed/cloud/google/google_store.h"
 
 namespace cellfeed::cloud {
 

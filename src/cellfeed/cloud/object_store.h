@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "cellfeed/cloud/http_object.h"
+#include "cellfeed/cloud/http/http_object.h"
 #include "cellfeed/cloud/object_listing.h"
 #include "cellfeed/cloud/staged_file.h"
 #include "cellfeed/cloud/storage_options.h"

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "cellfeed/cloud/bucket_file_system.h"
-#include "cellfeed/cloud/http_file_system.h"
-#include "cellfeed/cloud/recent_objects.h"
+#include "cellfeed/cloud/http/http_file_system.h"
+#include "cellfeed/cloud/http/recent_objects.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/look_anew.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "cellfeed/cloud/recent_objects.h"
+#include "cellfeed/cloud/http/recent_objects.h"
 #include "cellfeed/cloud/storage_options.h"
 #include "cellfeed/exec/fork_guard.h"
 
