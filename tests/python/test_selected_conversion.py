@@ -239,6 +239,44 @@ def test_an_anndata_in_memory(paths, tmp_path):
     assert list(anndata.read_h5ad(tmp_path / "some.h5ad").obs_names) == list(expected.obs_names)
 
 
+@pytest.mark.parametrize("kind", ["filter", "rows and genes", "genes", "any order", "all"])
+def test_cells_like_those_that_were_chosen(cells, whole, kind, tmp_path):
+    some = chosen(cells)[kind]
+    made = cf.simulate(some, 400, tmp_path / "made.h5ad", thin=False, seed=2)
+    found = anndata.read_h5ad(made)
+    expected = whole[list(some.obs_names), list(some.var_names)]
+    assert list(found.var_names) == list(some.var_names)
+    of = found.obs["source_cell"].to_numpy()
+    np.testing.assert_array_equal(found.X.toarray(), expected.X.toarray()[of])
+    np.testing.assert_array_equal(found.obs["n_counts"], expected.obs["n_counts"].to_numpy()[of])
+
+
+@pytest.mark.parametrize("join", ["inner", "outer"])
+def test_cells_like_those_of_files_with_other_genes_and_types(tmp_path, join):
+    files = []
+    for number, (genes, dtype) in enumerate([("abcd", np.int32), ("dxba", np.float64)]):
+        x = np.arange(5 * 4).reshape(5, 4) % 7 + number
+        adata = anndata.AnnData(scipy.sparse.csr_matrix(x.astype(dtype)))
+        adata.var_names, adata.obs_names = list(genes), [f"{number}-{i}" for i in range(5)]
+        adata.write_h5ad(tmp_path / f"{number}.h5ad")
+        files.append(adata)
+    cells = cf.open(sorted(tmp_path.glob("*.h5ad")), join=join)
+    expected = anndata.concat(files, join=join, fill_value=0)[:, list(cells.var_names)]
+    found = anndata.read_h5ad(cf.simulate(cells, 60, tmp_path / "made.h5ad", thin=False))
+    of = found.obs["source_cell"].to_numpy()
+    np.testing.assert_array_equal(found.X.toarray(), expected.X.toarray()[of])
+
+
+def test_cells_like_those_that_have_most_of_the_values(tmp_path):
+    """How many values some rows have is known once they are read."""
+    x = np.zeros((2000, 300), np.float32)
+    x[::100] = np.random.default_rng(0).integers(1, 9, (20, 300))
+    anndata.AnnData(scipy.sparse.csr_matrix(x)).write_h5ad(tmp_path / "a.h5ad")
+    cells = cf.open(tmp_path / "a.h5ad")[np.arange(0, 2000, 100)]
+    found = anndata.read_h5ad(cf.simulate(cells, 50, tmp_path / "made.h5ad", thin=False))
+    np.testing.assert_array_equal(found.X.toarray(), x[::100][found.obs["source_cell"]])
+
+
 def test_cells_that_cannot_be_written(cells, tmp_path):
     with pytest.raises(InvalidArgumentError, match="genes"):
         cf.convert_to_shards(cf.open(cells.files[0]["path"], layer=None), tmp_path / "s")

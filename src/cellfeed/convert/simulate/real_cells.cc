@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/convert/arrow_result.h"
@@ -42,9 +44,21 @@ PieceFacts inspect_piece(const CsrPiece& piece, const SourceRange& range, const 
   return facts;
 }
 
+// REQUIRES: one dtype.
 void append_piece(CsrPiece& all, const CsrPiece& part) {
   const std::size_t width = dtype_bytes(part.dtype);
   const std::int64_t entry = all.nnz(), row_end = part.nnz();
+  if (const auto needed = static_cast<std::size_t>(entry + row_end); needed > all.indices.size()) {
+    const std::size_t room = std::max(needed, all.indices.size() + all.indices.size() / 2);
+    matrix::Buffer<std::int32_t> indices(room);
+    matrix::Buffer<std::byte> values(room * width);
+    if (entry > 0) {
+      std::memcpy(indices.data(), all.indices.data(), entry * sizeof(std::int32_t));
+      std::memcpy(values.data(), all.values.data(), entry * width);
+    }
+    all.indices = std::move(indices);
+    all.values = std::move(values);
+  }
   if (all.indptr.empty()) all.indptr.push_back(0);
   for (std::int64_t row = 0; row < part.n_rows(); ++row)
     all.indptr.push_back(entry + part.indptr[row + 1]);
@@ -60,7 +74,8 @@ void reserve(CsrPiece& piece, std::int64_t nnz, DType dtype) {
   piece.values.reset(nnz * dtype_bytes(dtype));
 }
 
-// Non-zeros of all cells, or -1 where a store does not know without a scan.
+// About the non-zeros of all cells, or -1 where a store does not know without a scan. Of some rows
+// or genes of a store nobody knows exactly.
 std::int64_t total_nnz(const Sources& sources) {
   std::int64_t nnz = 0;
   for (std::int64_t s = 0; s < sources.n_sources(); ++s) {
@@ -75,17 +90,18 @@ std::int64_t total_nnz(const Sources& sources) {
 RealCells::RealCells(const InputCells& input, std::int64_t memory_budget, const std::string& output,
                      exec::ThreadPool& pool, std::stop_token stop)
     : sources_(input, {.origins = Origins::kNone}),
+      dtype_(exact_decode_dtype(sources_.value_dtype())),
       cache_(input.cells->reserve_cache(memory_budget / 4)) {
   if (!sources_.is_by_rows())
     sources_.transpose(pool, {.dir = io::FileTarget(output).directory(),
                               .memory_bytes = memory_budget / 4,
                               .stop = stop});
-  const DType dtype = exact_decode_dtype(sources_.value_dtype());
   const std::int64_t nnz = total_nnz(sources_);
-  const auto entry_bytes = static_cast<std::int64_t>(sizeof(std::int32_t) + dtype_bytes(dtype));
-  if (nnz >= 0 && nnz < memory_budget / 2 / entry_bytes) {
+  const auto entry_bytes = static_cast<std::int64_t>(sizeof(std::int32_t) + dtype_bytes(dtype_));
+  const std::int64_t most_nnz = memory_budget / 2 / entry_bytes;
+  if (nnz >= 0 && nnz < most_nnz) {
     all_.emplace();
-    reserve(*all_, nnz, dtype);
+    reserve(*all_, nnz, dtype_);
   }
   const auto path_of = [&](const SourceRange& range) -> const std::string& {
     return sources_.store(range.source).info().path;
@@ -103,7 +119,9 @@ RealCells::RealCells(const InputCells& input, std::int64_t memory_budget, const 
         const SourceRange& range = tasks[i].range;
         if (tasks[i].is_obs) return {};
         auto piece = std::make_unique<CsrPiece>();
-        read_rows(sources_.store(range.source), range.begin, range.end, *piece);
+        std::vector<std::int64_t> rows(static_cast<std::size_t>(range.n_cells()));
+        std::iota(rows.begin(), rows.end(), range.begin);
+        read(range.source, rows, *piece);
         return {inspect_piece(*piece, range, path_of(range)), std::move(piece)};
       },
       [&](std::int64_t i, Scanned&& scanned) {
@@ -116,6 +134,7 @@ RealCells::RealCells(const InputCells& input, std::int64_t memory_budget, const 
           negative_row = scanned.first.first_negative_row;
           negative_path = path_of(tasks[i].range);
         }
+        if (all_ && all_->nnz() + scanned.second->nnz() > most_nnz) all_.reset();
         if (all_) append_piece(*all_, *scanned.second);
         pages.passed(tasks[i].range);
       },
@@ -127,6 +146,14 @@ RealCells::RealCells(const InputCells& input, std::int64_t memory_budget, const 
         "layer: row {}",
         negative_row);
   obs_ = check_arrow(arrow::ConcatenateTables(obs), "join obs");
+}
+
+// In the genes of all sources.
+void RealCells::read(std::int64_t source, std::span<const std::int64_t> rows,
+                     CsrPiece& piece) const {
+  read_rows(sources_.store(source), rows, dtype_, Casting::kExact, piece);
+  if (const auto map = sources_.gene_map(source); !map.empty())
+    renumber_columns(piece, map, sources_.genes().size());
 }
 
 const CsrPiece& RealCells::rows(std::span<const std::int64_t> cells, CsrPiece& scratch,
@@ -146,12 +173,11 @@ const CsrPiece& RealCells::rows(std::span<const std::int64_t> cells, CsrPiece& s
   std::vector<std::int64_t> first_row(rows.size() + 1, 0);
   std::int64_t nnz = 0;
   for (std::size_t s = 0; s < rows.size(); ++s) {
-    if (!rows[s].empty())
-      read_rows(sources_.store(static_cast<std::int64_t>(s)), rows[s], parts[s]);
+    if (!rows[s].empty()) read(static_cast<std::int64_t>(s), rows[s], parts[s]);
     nnz += parts[s].nnz();
     first_row[s + 1] = first_row[s] + std::ssize(rows[s]);
   }
-  reserve(scratch, nnz, exact_decode_dtype(sources_.value_dtype()));
+  reserve(scratch, nnz, dtype_);
   for (const CsrPiece& part : parts)
     if (part.n_rows() > 0) append_piece(scratch, part);
   for (std::size_t i = 0; i < cells.size(); ++i)

@@ -39,7 +39,10 @@ class RealCells {
   matrix::FixedColumn labels(const std::string& column) const;
 
  private:
+  void read(std::int64_t source, std::span<const std::int64_t> rows, CsrPiece& piece) const;
+
   Sources sources_;
+  DType dtype_;                                          // of the values of all sources
   std::shared_ptr<const collection::CacheShare> cache_;  // of the input
   std::shared_ptr<arrow::Table> obs_;
   std::optional<CsrPiece> all_;
