@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/base/path_text.h"
@@ -58,31 +59,9 @@ nb::str as_text(std::string_view text) {
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
-// The core names options as the program spells them; Python's are arguments.
-std::string in_words_of_python(std::string message) {
-  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"--overwrite", "overwrite=True"},
-      {"--resume", "resume=True"},
-      {"--make-unique", "make_unique=True"},
-      {"--memory-budget", "memory_budget"},
-      {"--threads", "threads"},
-      {"--layers", "layers="},
-      {"--obsm", "obsm="},
-      {"--modality", "modality= of cellfeed.open"},
-  };
-  for (const auto& [flag, argument] : kWords)
-    for (auto at = message.find(flag); at != std::string::npos; at = message.find(flag, at + 1))
-      message.replace(at, flag.size(), argument);
-  return message;
-}
-
 void set_python_error(const Error& error) {
   nb::object type = nb::module_::import_("cellfeed.errors").attr(class_of(error.kind()));
-  // The path comes first and stays as it is.
-  const std::string what = error.what() + cloud::cache_note(error);
-  const std::size_t path_end = what.starts_with(error.path()) ? error.path().size() : 0;
-  const nb::str text = as_text(
-      mask_credentials(what.substr(0, path_end) + in_words_of_python(what.substr(path_end))));
+  const nb::str text = as_text(mask_credentials(error.what() + cloud::cache_note(error)));
   nb::object instance = call_python([&] { return type(text); });
   if (!error.path().empty()) instance.attr("path") = as_text(mask_credentials(error.path()));
   PyErr_SetObject(type.ptr(), instance.ptr());
@@ -114,6 +93,13 @@ nb::str suggestion_of(const nb::str& name, const nb::list& known) {
 }  // namespace
 
 void bind_errors(nb::module_& module) {
+  set_interface(Interface::kPython);
+  // For messages of the program's verbs that run in Python.
+  module.def("speak_as_program", [] { set_interface(Interface::kProgram); });
+  module.def(
+      "argument_text",
+      [](const std::string& name, const std::string& value) { return argument(name, value); },
+      "name"_a, "value"_a = "");
   module.def("mask_credentials", &mask_credentials, "text"_a);
   module.def("nearest_name", &nearest_name_of, "name"_a, "known"_a);
   module.def("suggestion", &suggestion_of, "name"_a, "known"_a);

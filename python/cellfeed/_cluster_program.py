@@ -19,11 +19,6 @@ from .opening import open as open_cells
 from .shard_plan import ShardPlan, begin
 
 _FAILED = 1
-# What errors call options, in the words of the program.
-_WORDS = {
-    "resume=True": "--resume", "overwrite=True": "--overwrite", "make_unique=True": "--make-unique",
-    "memory_budget": "--memory-budget",
-}  # fmt: skip
 
 
 class _Stopped(KeyboardInterrupt):
@@ -37,6 +32,7 @@ def _stop(*_: object) -> NoReturn:
 def main() -> None:
     """Plan, have the workers write, and print the result; exit codes as of the program."""
     arguments = _parsed()
+    _core.speak_as_program()
     plan: ShardPlan[str] | None = None
     signal.signal(signal.SIGTERM, _stop)
     try:
@@ -79,8 +75,6 @@ def _printed(conversion: _core.SharedConversion, output: str, as_json: bool) -> 
 
 
 def _end(message: str, code: int) -> NoReturn:
-    for word, option in _WORDS.items():
-        message = message.replace(word, option)
     print(f"cellfeed: error: {message}", file=sys.stderr, flush=True)
     # Threads of the client may wait for a scheduler that is gone.
     os._exit(code)

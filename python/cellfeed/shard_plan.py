@@ -112,7 +112,7 @@ class ShardPlan(Generic[Result]):
         self._count()
         return (
             f"{self._n_finished} of {self.n_shards} shards are finished and stay: continue with "
-            f"resume=True"
+            f"{_core.argument_text('resume', 'true')}"
         )
 
     def close(self) -> None:

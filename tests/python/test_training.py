@@ -142,7 +142,7 @@ def test_a_checkpoint_within_an_epoch_continues_bit_for_bit(atlas, monkeypatch, 
 def test_resume_auto_begins_and_goes_on_and_ends(atlas):
     write_config(training={"num_epochs": 1})
     assert quietly("run.yaml", resume="auto")["epochs"] == 1
-    with pytest.raises(AlreadyExistsError, match="--resume auto"):
+    with pytest.raises(AlreadyExistsError, match='resume="auto"'):
         quietly("run.yaml")
     write_config(training={"num_epochs": 2})
     report = quietly("run.yaml", resume="auto")

@@ -27,6 +27,7 @@ _FAILED = 1
 def main() -> None:
     """Run one verb; exit codes as of the program."""
     arguments = _parsed()
+    _core.speak_as_program()
     for name in ("lightning.pytorch", "lightning.fabric", "pytorch_lightning"):
         logging.getLogger(name).setLevel(logging.ERROR)
     try:

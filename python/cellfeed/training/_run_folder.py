@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+from .. import _core
 from .._arguments import as_local_path, as_text
 from ..errors import AlreadyExistsError, InputOutputError, InvalidArgumentError, NotFoundError
 from ._whole_file import whole_file
@@ -153,8 +154,9 @@ class RunFolder:
             names -= {checkpoints.name}
         if names - {_LOCK}:
             raise AlreadyExistsError(
-                f"{self.path} holds a run: continue it with --resume auto, or give this one "
-                "another --name"
+                f"{self.path} holds a run: continue it with "
+                f"{_core.argument_text('resume', 'auto')}, or give this one another name "
+                f"({_core.argument_text('name')})"
             )
 
     def _refuse_links(self) -> None:
@@ -162,7 +164,8 @@ class RunFolder:
             if part.is_symlink():
                 raise AlreadyExistsError(
                     f"{part} is a link, and no run is written to where it leads: remove it, or "
-                    "give this run another --name or --runs-dir"
+                    f"give this run another name or folder ({_core.argument_text('name')}, "
+                    f"{_core.argument_text('runs_dir')})"
                 )
 
     def _open_lock(self) -> int:
@@ -179,7 +182,7 @@ class RunFolder:
             process = os.read(lock, 20).decode() or "another one"
             raise AlreadyExistsError(
                 f"{self.path}: a process ({process}) trains this run; wait for its end, or give "
-                "this one another --name"
+                f"this one another name ({_core.argument_text('name')})"
             ) from error
         except OSError as error:
             warnings.warn(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/decoded_rows.h"
 #include "cellfeed/format/matrix_list.h"
@@ -56,7 +57,8 @@ std::string where_counts_are(const format::RowStore& store, std::span<const std:
   const format::StoreInfo& info = store.info();
   std::string found;
   if (info.format != "h5ad" && info.format != "zarr")
-    return "start from the matrix that has counts (layer=\"raw/X\", or the name of a layer)";
+    return fmt::format("start from the matrix that has counts ({}, or the name of a layer)",
+                       argument("layer", "raw/X"));
   const std::string modality = format::modality_at(info.root);
   for (const auto& matrix : format::list_matrices(info.path, modality)) {
     if (format::is_obsm(matrix.name) || matrix.name == info.layer) continue;
@@ -68,8 +70,7 @@ std::string where_counts_are(const format::RowStore& store, std::span<const std:
       if (error.was_not_read()) throw;
       continue;
     }
-    found +=
-        fmt::format("{}layer=\"{}\"", found.empty() ? "" : " or ", format::layer_key(matrix.name));
+    found += (found.empty() ? "" : " or ") + argument("layer", format::layer_key(matrix.name));
   }
   return found.empty() ? "no other matrix of the file that is stored by rows has counts"
                        : fmt::format("the counts are there with {}", found);

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/matrix/gene_names.h"
 
@@ -58,8 +59,9 @@ std::vector<std::string> intersect(std::span<const matrix::GeneAxis* const> axes
   }
   if (names.empty())
     throw_invalid(
-        "the files share no gene, so join=\"inner\" leaves nothing; check that gene names "
-        "are of one kind (symbols or Ensembl ids), or pass join=\"outer\"");
+        "the files share no gene, so {} leaves nothing; check that gene names are of one kind "
+        "(symbols or Ensembl ids), or pass {}",
+        argument("join", "inner"), argument("join", "outer"));
   return names;
 }
 
@@ -149,9 +151,10 @@ std::string describe_two_kinds(const GeneJoin& joined,
   }
   return fmt::format(
       "the files share no gene by name: {} has Ensembl ids ('{}'), {} has symbols ('{}'), and none "
-      "has a value for the genes of the other; name them alike by a column of var (var_key=[...] "
-      "of cellfeed.open), or write them with names of one kind",
-      paths[*ids], axes[*ids]->names.front(), paths[*symbols], axes[*symbols]->names.front());
+      "has a value for the genes of the other; name them alike by a column of var ({}), or write "
+      "them with names of one kind",
+      paths[*ids], axes[*ids]->names.front(), paths[*symbols], axes[*symbols]->names.front(),
+      argument("var_key"));
 }
 
 // REQUIRES: the maps of all stores are there.
@@ -194,10 +197,9 @@ void require_unique(const matrix::GeneAxis& axis, const std::string& path,
   for (std::size_t i = 0; i < axis.names.size(); ++i) {
     const auto [it, is_new] = seen.emplace(axis.names[i], i);
     if (!is_new)
-      throw_error(
-          ErrorKind::kInvalidArgument, path,
-          "gene names repeat: '{}' is column {} and column {}; pass make_unique=True, or {}",
-          axis.names[i], it->second, i, remedy);
+      throw_error(ErrorKind::kInvalidArgument, path,
+                  "gene names repeat: '{}' is column {} and column {}; pass {}, or {}",
+                  axis.names[i], it->second, i, argument("make_unique", "true"), remedy);
   }
 }
 
@@ -249,11 +251,14 @@ GeneJoin join_genes(std::span<const matrix::GeneAxis* const> axes,
     note_repeated(joined, axes);
     return joined;
   } else if (join == Join::kNone) {
-    throw_error(
-        ErrorKind::kInvalidArgument, paths[distinct[1]],
-        "its genes differ from those of {} ({}); pass join=\"inner\" for the genes of every file "
-        "or join=\"outer\" for those of any, or name them (data.vocab of a configuration)",
-        paths[0], first_difference(*axes[distinct[1]], *axes[0]));
+    throw_error(ErrorKind::kInvalidArgument, paths[distinct[1]],
+                "its genes differ from those of {} ({}); pass {} for the genes of every file or {} "
+                "for those "
+                "of any, or name them ({})",
+                paths[0], first_difference(*axes[distinct[1]], *axes[0]), argument("join", "inner"),
+                argument("join", "outer"),
+                interface_in_use() == Interface::kProgram ? "data.vocab of a configuration"
+                                                          : argument("genes"));
   } else {
     joined.genes.names = join == Join::kInner ? intersect(axes, distinct) : unite(axes, distinct);
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
 
@@ -48,10 +49,10 @@ format::Processing Collection::processing() const {
     if (allows_mixed_processing_ || records.back().value_steps == records[0].value_steps) continue;
     throw_invalid(
         "the values of files were processed differently, and would be mixed: '{}' records {}, and "
-        "'{}' {}: take them apart, or a matrix that is alike in all files (layer=, --layer); "
+        "'{}' {}: take them apart, or a matrix that is alike in all files ({}); "
         "cellfeed.open(..., mixed_processing=\"allow\") mixes them",
         stores_[first]->info().path, records[0].value_steps, stores_[s]->info().path,
-        records.back().value_steps);
+        records.back().value_steps, argument("layer"));
   }
   return format::join_processing(records);
 }

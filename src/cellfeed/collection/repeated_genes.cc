@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/gene_keys.h"
 
@@ -160,10 +161,9 @@ class RepeatCheck {
     if (known.empty()) known = "no column of var that both have tells which is which";
     throw_error(ErrorKind::kInvalidArgument, tables_[b.table].path,
                 "has gene {}, and {} has {}: names that repeat do not say which genes are the "
-                "same, and {}. Name genes by a column of var that is unique (var_key of "
-                "cellfeed.open), or rename "
-                "them in the files by one rule, or ask for genes without these",
-                describe(b), tables_[a.table].path, describe(a), known);
+                "same, and {}. Name genes by a column of var that is unique ({}), or rename them "
+                "in the files by one rule, or ask for genes without these",
+                describe(b), tables_[a.table].path, describe(a), known, argument("var_key"));
   }
 
   std::span<const GeneTable> tables_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/append/shard_base.h"
 #include "cellfeed/convert/conversion_plan.h"
@@ -14,7 +15,8 @@ namespace shard = format::shard;
 namespace {
 
 std::string how_to_start_again(const ConvertOptions& options) {
-  return options.base ? "without --resume" : "with --overwrite";
+  return options.base ? "without " + argument("resume", "true")
+                      : "with " + argument("overwrite", "true");
 }
 
 }  // namespace
@@ -66,10 +68,10 @@ shard::ResumeOptions ConversionRun::resume_options() {
 
 void ConversionRun::require_same_conversion(const shard::Manifest& manifest) const {
   if (manifest.plan_fingerprint == shard::plan_fingerprint(plan_)) return;
-  throw Error(ErrorKind::kAlreadyExists,
+  throw_error(ErrorKind::kAlreadyExists, options_.output_dir,
               "holds finished shards of other inputs or options; choose another directory, or "
-              "replace them with --overwrite",
-              options_.output_dir);
+              "replace them with {}",
+              argument("overwrite", "true"));
 }
 
 bool ConversionRun::is_appended_before() const {
@@ -123,7 +125,8 @@ void ConversionRun::require_whole() {
       throw_error(ErrorKind::kCorruptData, options_.output_dir,
                   "the shards are finished, but damaged: {}, bytes {} to {}: {}; {}", damage.file,
                   damage.begin, damage.end, damage.what,
-                  options_.base ? "restore this file" : "convert again with --overwrite");
+                  options_.base ? "restore this file"
+                                : "convert again with " + argument("overwrite", "true"));
 }
 
 std::vector<std::int64_t> ConversionRun::missing_shards() const {
@@ -137,8 +140,9 @@ std::vector<std::int64_t> ConversionRun::missing_shards() const {
 
 std::string ConversionRun::text_of_rest() const {
   const bool has_others = directory_.is_rewritten() || options_.base;
-  return fmt::format("{} of {} {}shards are finished and stay: continue with --resume{}",
+  return fmt::format("{} of {} {}shards are finished and stay: continue with {}{}",
                      journal_->finished().size(), conversion_.n_shards(), has_others ? "new " : "",
+                     argument("resume", "true"),
                      has_others ? "; the old ones are as they were" : "");
 }
 

@@ -1,5 +1,6 @@
 #include "cellfeed/convert/h5ad_output.h"
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/write_target.h"
 
@@ -35,8 +36,9 @@ bool is_h5ad_name(const std::string& output) {
 void refuse_existing_file(const std::string& path) {
   io::require_writable_folder(path);
   if (io::file_system_of(path).name_kind(path) != io::NameKind::kFree)
-    throw Error(ErrorKind::kAlreadyExists,
-                "exists already; choose another name, or replace it with --overwrite", path);
+    throw_error(ErrorKind::kAlreadyExists, path,
+                "exists already; choose another name, or replace it with {}",
+                argument("overwrite", "true"));
 }
 
 void require_usable_output(const std::string& path, bool overwrite) {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/convert/append/shard_base.h"
 #include "cellfeed/convert/conversion_plan.h"
 #include "cellfeed/convert/gene_order.h"
@@ -127,8 +128,8 @@ void OpenConversion::require_matrices_of_base(std::vector<MatrixSource>& matrice
     if (found == matrices.end())
       throw_error(ErrorKind::kInvalidArgument, base.dir(),
                   "its cells have '{}', and those to append were opened without: open them with "
-                  "it (layers=, obsm=)",
-                  wanted.name);
+                  "it ({}, {})",
+                  wanted.name, argument("layers"), argument("obsm"));
     const matrix::GeneAxis& columns = found->sources->genes();
     const std::string& path = found->sources->store(0).info().path;
     if (columns.size() != wanted.n_cols)

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/path_text.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/io/file_system.h"
@@ -48,12 +49,16 @@ bool discards(ExistingTarget existing) {
 }
 
 std::string refusal_of(bool is_finished, bool is_rewritten) {
+  const std::string resume = argument("resume", "true"), overwrite = argument("overwrite", "true");
   if (!is_finished)
-    return "holds an unfinished conversion; continue it (--resume) or start again (--overwrite)";
+    return fmt::format("holds an unfinished conversion; continue it ({}) or start again ({})",
+                       resume, overwrite);
   if (is_rewritten)
-    return "holds finished shards that were being overwritten; continue that (--resume) or start "
-           "again (--overwrite)";
-  return "holds finished shards; choose another directory, or overwrite them (--overwrite)";
+    return fmt::format(
+        "holds finished shards that were being overwritten; continue that ({}) or start again ({})",
+        resume, overwrite);
+  return fmt::format("holds finished shards; choose another directory, or overwrite them ({})",
+                     overwrite);
 }
 
 }  // namespace
@@ -118,10 +123,10 @@ void TargetDirectory::look_at_finished() {
   is_appended_ = journal->of == shard::JournalOf::kAppendedShards;
   is_rewritten_ = !is_appended_;
   if (is_rewritten_ && is_append(existing_))
-    throw Error(ErrorKind::kAlreadyExists,
-                "its shards were being overwritten: finish that (cellfeed shard --resume, with the "
-                "same inputs and options), then append",
-                directory_.path());
+    throw_error(ErrorKind::kAlreadyExists, directory_.path(),
+                "its shards were being overwritten: finish that ({}, with the same inputs and "
+                "options), then append",
+                argument("resume", "true"));
 }
 
 shard::PartialManifest TargetDirectory::open_journal(const std::string& plan,

@@ -1,5 +1,6 @@
 #include "cellfeed/format/entry_store.h"
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 
 namespace cellfeed::format {
@@ -30,9 +31,9 @@ std::vector<std::unique_ptr<RowStore>> make_rows(std::unique_ptr<EntryStore> sto
   if (options.row_maker) return options.row_maker(std::move(store), options);
   throw_error(ErrorKind::kUnsupported, store->info().path,
               "'{}' is stored {}; its rows have to be written to a cache before they can be read, "
-              "and there is to be none: name a folder for it (cache_dir=, --cache-dir), or convert "
-              "the data once: cellfeed shard ... --output-dir DIR",
-              store->info().layer, store->storage());
+              "and there is to be none: name a folder for it ({}), or convert the data once: "
+              "cellfeed shard ... --output-dir DIR",
+              store->info().layer, store->storage(), argument("cache_dir"));
 }
 
 }  // namespace cellfeed::format

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/transform/simd/value_kernels.h"
 
@@ -81,10 +82,9 @@ double NormalizeTotal::factor(const Row& row) const {
   if (!is_forced_ && row.library_size != std::floor(row.library_size))
     throw_invalid(
         "NormalizeTotal expects counts, and the values of a cell sum to the fraction {}: cell {}; "
-        "open the matrix that has counts (layer=\"raw/X\", or the name of a layer), leave "
-        "NormalizeTotal out for data that is normalised already, or force it where fractions are "
-        "counts (force=True)",
-        row.library_size, row.cell);
+        "open the matrix that has counts ({}, or the name of a layer), leave NormalizeTotal out "
+        "for data that is normalised already, or force it where fractions are counts ({})",
+        row.library_size, row.cell, argument("layer", "raw/X"), argument("force", "true"));
   return target_sum_ / row.library_size;
 }
 

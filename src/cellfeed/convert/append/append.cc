@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/append/append_checks.h"
 #include "cellfeed/convert/append/known_sources.h"
@@ -25,8 +26,8 @@ std::string layer_of(const ShardBase& base) {
     if (source.layer != layer)
       throw_error(ErrorKind::kInvalidArgument, base.dir(),
                   "its sources gave '{}' and '{}': say which layer of the new ones goes with them "
-                  "(--layer, or append cellfeed.open(..., layer=...))",
-                  layer, source.layer);
+                  "({})",
+                  layer, source.layer, argument("layer"));
   return layer;
 }
 

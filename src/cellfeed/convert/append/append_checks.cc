@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/format/shard/obs/shard_obs.h"
@@ -98,10 +99,10 @@ void refuse_extra_genes(const ShardBase& base, const Sources& sources) {
     if (!extra.empty())
       throw_error(ErrorKind::kInvalidArgument, sources.store(s).info().path,
                   "{} of its {} genes are not in '{}', whose genes are fixed: {}; leave them out "
-                  "with --extra-genes drop (extra_genes=\"drop\" in Python), which keeps each "
-                  "cell's total over all of its genes, or write new shards of all files with "
-                  "--join outer",
-                  extra.size(), names.size(), base.dir(), matrix::some_names(extra));
+                  "with {}, which keeps each cell's total over all of its genes, or write new "
+                  "shards of all files with {}",
+                  extra.size(), names.size(), base.dir(), matrix::some_names(extra),
+                  argument("extra_genes", "drop"), argument("join", "outer"));
   });
 }
 
@@ -114,8 +115,8 @@ MissingGenes missing_genes(const ShardBase& base, const Sources& sources) {
     if (missing.size() == base.genes().size())
       throw_error(ErrorKind::kNoSuchKey, path,
                   "has none of the {} genes of '{}', such as {}; name its genes alike by a column "
-                  "of var (--var-key)",
-                  missing.size(), base.dir(), matrix::some_names(missing));
+                  "of var ({})",
+                  missing.size(), base.dir(), matrix::some_names(missing), argument("var_key"));
     n_axes += missing.empty() ? 0 : 1;
     if (std::ssize(missing) <= most.n_genes) return;
     most.n_genes = std::ssize(missing);

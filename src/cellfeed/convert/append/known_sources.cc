@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"
@@ -112,8 +113,8 @@ std::vector<std::string> look_for_known_sources(const ShardBase& base, const Sou
         throw_error(
             ErrorKind::kAlreadyExists, path,
             "cells of it are in '{}' already, {}, and may be there twice then; append it all "
-            "the same with --force (force=True in Python)",
-            base.dir(), how);
+            "the same with {}",
+            base.dir(), how, argument("force", "true"));
       warnings.push_back(fmt::format("{}: cells of it are there twice now, {}", path, how));
     } else if (known.has_path(path)) {
       said.insert(name);

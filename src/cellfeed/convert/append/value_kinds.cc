@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/inputs/row_reader.h"
 #include "cellfeed/format/shard/shard_store.h"
@@ -61,9 +62,9 @@ std::vector<std::string> look_at_value_kinds(const ShardBase& base, const Source
                                          text_of(kind), text_of(there));
     if (!is_forced)
       throw_error(ErrorKind::kInvalidArgument, info.path,
-                  "{}: choose the layer that goes with them (--layer), process it alike, or append "
-                  "it all the same with --force (force=True in Python)",
-                  what);
+                  "{}: choose the layer that goes with them ({}), process it alike, or append it "
+                  "all the same with {}",
+                  what, argument("layer"), argument("force", "true"));
     warnings.push_back(info.path + ": " + what);
   }
   return warnings;

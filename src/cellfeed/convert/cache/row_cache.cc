@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/cache/cached_rows.h"
@@ -100,11 +101,11 @@ bool is_fitting(const EntryStore& store, const CachePlace& place, const io::OwnF
   if (kind != ErrorKind::kIo && kind != ErrorKind::kNoSpace && kind != ErrorKind::kNotFound &&
       kind != ErrorKind::kAlreadyExists)
     throw;
-  throw_error(
-      kind, store.info().path,
-      "'{}' is stored {}, and its rows cannot be written to '{}': {}; name another folder "
-      "for them: cache_dir= of cellfeed.open, --cache-dir, or CELLFEED_CACHE in the environment",
-      store.info().layer, store.storage(), place.rows(), error.what());
+  throw_error(kind, store.info().path,
+              "'{}' is stored {}, and its rows cannot be written to '{}': {}; name another folder "
+              "for them: {}, or CELLFEED_CACHE in the environment",
+              store.info().layer, store.storage(), place.rows(), error.what(),
+              argument("cache_dir"));
 }
 
 // Waits for the process that holds a lock, as long as it lives as far as that can be told.

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/partial_manifest.h"
@@ -30,11 +31,10 @@ std::string folder_in(const std::string& dir, const std::string& file) {
 }
 
 [[noreturn]] void throw_no_folder(const std::string& why) {
-  throw_error(
-      ErrorKind::kIo, "",
-      "{}, and neither XDG_CACHE_HOME nor HOME names a folder for rows: name one (cache_dir= "
-      "of cellfeed.open, --cache-dir, or CELLFEED_CACHE in the environment)",
-      why);
+  throw_error(ErrorKind::kIo, "",
+              "{}, and neither XDG_CACHE_HOME nor HOME names a folder for rows: name one ({}, or "
+              "CELLFEED_CACHE in the environment)",
+              why, argument("cache_dir"));
 }
 
 io::OwnFolder make_at(const std::string& path) {
@@ -113,9 +113,9 @@ CacheFolder cache_folder(const std::string& file, std::string dir, const std::st
   // Rows are mapped and locked.
   if (!io::is_local(dir))
     throw_error(ErrorKind::kInvalidArgument, dir,
-                "{}, and its rows are kept in a folder of a local disk: name one (cache_dir= of "
-                "cellfeed.open, --cache-dir, or CELLFEED_CACHE in the environment)",
-                matrix_text);
+                "{}, and its rows are kept in a folder of a local disk: name one ({}, or "
+                "CELLFEED_CACHE in the environment)",
+                matrix_text, argument("cache_dir"));
   CacheFolder folder;
   folder.path = folder_in(dir, whole);
   folder.of_file = whole;

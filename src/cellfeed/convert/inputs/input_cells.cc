@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/filter.h"
 #include "cellfeed/collection/paths.h"
@@ -48,7 +49,8 @@ CellsPtr open_all(const InputOptions& options) {
   std::vector<collection::NamedMatrix> further;
   for (const std::string& name : names) {
     if (name == options.layer)
-      throw_invalid("'{}' cannot be one of layers: it is the matrix that layer= names", name);
+      throw_invalid("'{}' cannot be one of layers: it is the matrix that {} names", name,
+                    argument("layer"));
     further.push_back({name, open_matrix(paths, options, name)});
   }
   return further.empty() ? cells : cells->with_matrices(std::move(further));

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/inputs/written_name.h"
 
@@ -14,9 +15,10 @@ std::string layer_name(const std::string& name) {
   std::string path = format::layer_path(name);
   if (path != "X" && !path.starts_with("layers/"))
     throw_invalid(
-        "'{}' cannot be one of layers: obsm= names arrays of obsm, and raw has genes of its own: "
-        "write it by itself; a layer of that name is 'layers/{}'",
-        name, name);
+        "'{}' cannot be one of layers: {} names arrays of obsm, and raw has genes of its own: "
+        "write "
+        "it by itself; a layer of that name is 'layers/{}'",
+        name, argument("obsm"), name);
   return path;
 }
 

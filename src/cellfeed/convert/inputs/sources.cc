@@ -7,6 +7,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/collection/gene_keys.h"
 #include "cellfeed/collection/left_out.h"
@@ -54,10 +55,11 @@ std::vector<std::unique_ptr<format::RowStore>> stores_of(const Collection& cells
 
 const InputCells& with_genes(const InputCells& input) {
   if (input.cells->genes().size() == 0)
-    throw Error(ErrorKind::kInvalidArgument,
-                "no genes are left to write: open the cells with a matrix (layer=), and files that "
-                "share no gene with join 'outer'",
-                input.cells->store(0).info().path);
+    throw_error(
+        ErrorKind::kInvalidArgument, input.cells->store(0).info().path,
+        "no genes are left to write: open the cells with a matrix ({}), and files that share "
+        "no gene with {}",
+        argument("layer"), argument("join", "outer"));
   return input;
 }
 

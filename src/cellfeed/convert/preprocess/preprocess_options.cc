@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/transform/normalize.h"
@@ -42,8 +43,8 @@ void check_processing(const ProcessingOptions& options) {
   if (options.max_mito_share < 1 && options.mito_prefix.empty())
     throw_invalid("mito_prefix must not be empty: it would take every gene for mitochondrial");
   if (!options.batch_key.empty() && options.n_top_genes == 0)
-    throw_invalid(
-        "batch_key is of highly variable genes: give their number too (n_top_genes, --hvg)");
+    throw_invalid("batch_key is of highly variable genes: give their number too ({})",
+                  interface_in_use() == Interface::kProgram ? "--hvg" : "n_top_genes=");
   if (options.keeps_counts && !options.changes_values())
     throw_invalid("counts are kept beside values that are changed, and no step changes any");
   if (!options.changes_values() && options.n_top_genes == 0 && !options.filters_cells() &&
@@ -57,8 +58,8 @@ void refuse_repetition(const ProcessingOptions& options, const format::Processin
   const auto refuse = [&](const std::string& done, const std::string& asked) {
     throw Error(ErrorKind::kInvalidArgument,
                 fmt::format("its values are {} already ({}), and would be {}; leave that step out, "
-                            "start from the raw counts (see --layer), or force it",
-                            done, before.text(), asked),
+                            "start from the raw counts (see {}), or force it",
+                            done, before.text(), asked, argument("layer")),
                 path);
   };
   if (options.keeps_counts && (is_log || before.is_normalized))

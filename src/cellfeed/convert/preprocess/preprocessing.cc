@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/h5ad_output.h"
 #include "cellfeed/convert/inputs/left_out_matrices.h"
@@ -31,8 +32,9 @@ void check_output(const ConvertOptions& convert) {
   require_name_of_shards(output);
   if (convert.existing == ExistingTarget::kRefuse && io::exists(output) &&
       (!io::is_directory(output) || !io::Directory(output).names().empty()))
-    throw Error(ErrorKind::kAlreadyExists,
-                "exists already; choose another name, or replace it with --overwrite", output);
+    throw_error(ErrorKind::kAlreadyExists, output,
+                "exists already; choose another name, or replace it with {}",
+                argument("overwrite", "true"));
 }
 
 const PreprocessOptions& checked_preprocessing(const PreprocessOptions& options) {

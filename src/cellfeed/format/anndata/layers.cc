@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/row_store.h"
@@ -126,16 +127,15 @@ std::string find_layer(const StoredTree& file, const std::string& layer) {
   for (const std::string& place : places_of_layer(layer))
     if (is_matrix(file, place)) return place;
   const std::vector<std::string> layers = list_layers(file);
-  constexpr const char* kObsAlone =
-      "obs alone is read by cellfeed.open(..., layer=None) and by --layer none";
+  const std::string obs_alone = "obs alone is read with " + argument_of_open("layer", "none");
   if (layers.empty())
     throw_error(ErrorKind::kNoSuchKey, file.path(),
                 "the {} holds no matrix (no 'X', 'raw/X' or 'layers'){}{}", file.kind_name(),
-                file.find("obs") ? "; " : "", file.find("obs") ? kObsAlone : "");
+                file.find("obs") ? "; " : "", file.find("obs") ? obs_alone : "");
   if (layer == "X")
     throw_error(ErrorKind::kNoSuchKey, file.path(),
                 "the file has no X; name one of its matrices instead: {}; {}",
-                fmt::join(layers, ", "), kObsAlone);
+                fmt::join(layers, ", "), obs_alone);
   std::vector<std::string> known = layers;
   if (!layer.starts_with("layers/"))
     for (std::string& path : known) path = layer_key(path);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/row_store.h"
@@ -27,8 +28,8 @@ std::string find_modality(const StoredTree& file, const std::vector<std::string>
                           const std::string& modality) {
   if (modality.empty())
     throw_error(ErrorKind::kInvalidArgument, file.path(),
-                "is a MuData file with the modalities {}: choose one with --modality",
-                fmt::join(known, ", "));
+                "is a MuData file with the modalities {}: choose one with {}",
+                fmt::join(known, ", "), argument("modality"));
   if (std::ranges::find(known, modality) == known.end())
     throw_error(ErrorKind::kNoSuchKey, file.path(), "no modality '{}'{}", modality,
                 suggestion(modality, known));

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/checked_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/row_store.h"
@@ -376,7 +377,8 @@ Manifest read_manifest(const std::string& dir) {
   if (!io::exists(dir)) throw_error(ErrorKind::kNotFound, dir, "there is no such directory");
   if (shard_directory_state(dir) == DirectoryState::kUnfinished)
     throw_error(ErrorKind::kNotFound, dir,
-                "an unfinished conversion, without {}: continue it with --resume", kManifestName);
+                "an unfinished conversion, without {}: continue it with {}", kManifestName,
+                argument("resume", "true"));
   throw_error(ErrorKind::kNotFound, dir, "not a shard directory: there is no {}", kManifestName);
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <sstream>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/checksum.h"
 #include "cellfeed/format/shard/manifest_json.h"
@@ -95,8 +96,8 @@ void require_file(const io::Directory& dir, const FileEntry& file) {
                 "is a link, and rows are not appended through links: put a copy of the file there");
   throw_error(ErrorKind::kNotFound, dir.path_of(file.name),
               "the finished file was {} by another program while the others were written; run "
-              "again with --resume",
-              bytes ? "changed" : "removed");
+              "again with {}",
+              bytes ? "changed" : "removed", argument("resume", "true"));
 }
 
 bool has_file(const io::Directory& dir, const FileEntry& file) {
@@ -238,7 +239,8 @@ PartialManifest PartialManifest::start(const io::Directory& dir, const std::stri
                   "a finished shard directory: choose another, or remove it first");
     if (dir.file_bytes(kPartialManifestName))
       throw_error(ErrorKind::kAlreadyExists, dir.path(),
-                  "an unfinished conversion: continue it with --resume, or remove it first");
+                  "an unfinished conversion: continue it with {}, or remove it first",
+                  argument("resume", "true"));
   }
   auto state = std::make_unique<State>();
   state->dir = dir;
@@ -320,9 +322,10 @@ Manifest PartialManifest::commit(Manifest manifest) {
     remove_other_generations(dir, manifest);
     dir.sync();
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}; the shards are finished, and the next run with "
-                                          "--resume removes what is left over",
-                                          error.what()));
+    throw Error(error.kind(),
+                fmt::format("{}; the shards are finished, and the next run with {} removes what is "
+                            "left over",
+                            error.what(), argument("resume", "true")));
   }
   return manifest;
 }

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/format/row_store.h"
 #include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/manifest.h"
@@ -64,7 +65,7 @@ struct ResumeOptions {
   // What to say of a plan that is not the one that began.
   std::function<std::string(const std::string& before, const std::string& now)>
       describe_difference = first_difference;
-  std::string start_again = "with --overwrite";  // how, for messages
+  std::string start_again = "with " + argument("overwrite", "true");  // how, for messages
   // Finished shards are compared with their checksums; called by one thread of `parallel` at a
   // time, with cells. What it throws stops it.
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/mix.h"
 #include "cellfeed/format/open_side_by_side.h"
@@ -297,8 +298,8 @@ std::optional<std::size_t> ShardOpener::find_matrix(const ShardDirectory& direct
   }
   throw_error(ErrorKind::kNoSuchKey, directory.dir(),
               "these shards have no '{}', but {}; shards hold the layers and obsm that they were "
-              "written with (--layers, --obsm)",
-              layer, known);
+              "written with ({}, {})",
+              layer, known, argument("layers"), argument("obsm"));
 }
 
 }  // namespace
