@@ -13,6 +13,7 @@ class Import:
     line: int
     parts: tuple[str, ...]
     is_lazy: bool  # inside of a function
+    is_for_types: bool  # under TYPE_CHECKING
 
 
 @dataclass
@@ -23,29 +24,35 @@ class Module:
     imports: list[Import] = field(default_factory=list)
 
     @property
+    def run_imports(self) -> list[Import]:
+        """Without those for type checkers."""
+        return [one for one in self.imports if not one.is_for_types]
+
+    @property
     def room(self) -> str:
         """The folder or module below the package's root."""
         return self.name.split("/")[0]
 
 
 def imports_of(tree: ast.AST, package: tuple[str, ...]) -> Iterator[Import]:
-    """Every import, those for type checkers aside; ``package`` is what a single dot stands for."""
-    pending: list[tuple[ast.AST, bool]] = [(tree, False)]
+    """Every import; ``package`` is what a single dot stands for."""
+    pending: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
     while pending:
-        node, is_lazy = pending.pop()
+        node, is_lazy, is_for_types = pending.pop()
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(node.lineno, tuple(alias.name.split(".")), is_lazy)
+                yield Import(node.lineno, tuple(alias.name.split(".")), is_lazy, is_for_types)
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else ()
             base += tuple(node.module.split(".")) if node.module else ()
             for alias in node.names:
-                yield Import(node.lineno, (*base, alias.name), is_lazy)
+                yield Import(node.lineno, (*base, alias.name), is_lazy, is_for_types)
         inside = is_lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            pending += [(child, inside) for child in node.orelse]
+            pending += [(child, inside, True) for child in node.body]
+            pending += [(child, inside, is_for_types) for child in node.orelse]
         else:
-            pending += [(child, inside) for child in ast.iter_child_nodes(node)]
+            pending += [(child, inside, is_for_types) for child in ast.iter_child_nodes(node)]
 
 
 def read_modules(root: pathlib.Path) -> dict[str, Module]:
@@ -80,7 +87,7 @@ def check_heavy(modules: dict[str, Module], where: str, rules: dict) -> Iterator
     for module in modules.values():
         if module.room in rules["allowed"]:
             continue
-        for line, name in sorted({(one.line, one.parts[0]) for one in module.imports}):
+        for line, name in sorted({(one.line, one.parts[0]) for one in module.run_imports}):
             if name in rules["heavy"]:
                 yield f"{where}/{module.name}.py:{line}: {name} is imported in {folders} only"
 
@@ -94,7 +101,7 @@ def check_arrows(modules: dict[str, Module], where: str, rules: dict) -> Iterato
         if module.room not in layers:
             yield f"{where}/{module.name}.py: {module.room} is not a layer of layers.toml"
             continue
-        for one in module.imports:
+        for one in module.run_imports:
             target = target_of(one, modules, package)
             room = target.split("/")[0] if target else module.room
             is_late = one.is_lazy and room in rules["lazily"]
@@ -107,7 +114,7 @@ def find_unused(modules: dict[str, Module], where: str, rules: dict) -> Iterator
     package = pathlib.PurePath(where).name
     followed: dict[str, set[str]] = {name: set() for name in rules["layers"]}
     for module in modules.values():
-        targets = (target_of(one, modules, package) for one in module.imports)
+        targets = (target_of(one, modules, package) for one in module.run_imports)
         rooms = {target.split("/")[0] for target in targets if target}
         followed.setdefault(module.room, set()).update(rooms)
     for room, allowed in rules["layers"].items():
@@ -116,15 +123,13 @@ def find_unused(modules: dict[str, Module], where: str, rules: dict) -> Iterator
 
 
 def arrows_of(modules: dict[str, Module], package: str, rules: dict) -> dict[str, list[str]]:
-    """Which module imports which, without what is imported late or by the front door."""
+    """Which module imports which, also late and for type checkers, but for the front door."""
     arrows: dict[str, list[str]] = {}
     for name, module in modules.items():
         arrows[name] = []
         for one in module.imports:
             target = target_of(one, modules, package)
-            if target is None or target == name or module.room in rules["doors"]:
-                continue
-            if not (one.is_lazy and target.split("/")[0] in rules["lazily"]):
+            if target is not None and target != name and module.room not in rules["doors"]:
                 arrows[name].append(target)
     return arrows
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ._arguments import absolute
 from ._cells.open_options import OpenOptions
+from ._cells.protocols import Cells
 from ._cores import files_core
 from ._several import with_obs
 from .collection import CellCollection
 from .errors import CorruptDataError
 from .storage import public_options, take_public_options
-
-if TYPE_CHECKING:
-    from ._table import CellTable
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class Files:
         """The core's, which has looked at the files."""
         return of_core
 
-    def reduce(self, cells: CellTable) -> tuple[object, ...]:
+    def reduce(self, cells: Cells) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by: it opens the files again."""
         paths = [absolute(path) for path in self.paths]
         storage = public_options(paths)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     import torch
 
-    from ._torch import TensorsOnDevice
+
+class OnDevice(Protocol):
+    """Tensors that move together."""
+
+    def to(self, device: Any = None, *, non_blocking: bool = False) -> Self:
+        """Move every tensor to a device."""
+
+    def pin_memory(self) -> Self:
+        """Page-locked copies."""
+
 
 # What a batch is on a device.
-Tensors = TypeVar("Tensors", bound="TensorsOnDevice")
+Tensors = TypeVar("Tensors", bound=OnDevice)
 
 
 class MovesToDevice(Generic[Tensors]):

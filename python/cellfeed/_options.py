@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, get_args
 
 import numpy as np
 
@@ -15,9 +15,18 @@ if TYPE_CHECKING:
     import pandas as pd
     import torch
 
-    from .tokens import CellTokens, Masking
-    from .transforms import Transform
-    from .vocab import GeneVocab
+
+class Vocabulary(Protocol):
+    """Genes in the order of their numbers, as :class:`cellfeed.data.vocab.GeneVocab` has them."""
+
+    @property
+    def genes(self) -> list[str]:
+        """Names."""
+
+    @property
+    def gene_ids(self) -> np.ndarray:
+        """Their numbers."""
+
 
 Access: TypeAlias = Literal["auto", "map", "pread", "uring", "direct"]
 RowAccess: TypeAlias = Literal["auto", "map", "direct"]
@@ -51,7 +60,7 @@ Where: TypeAlias = "str | Mapping[str, Sequence[Label | None] | Label | None] | 
 IndexPart: TypeAlias = "Rows | list[str] | EllipsisType"
 Index: TypeAlias = "IndexPart | tuple[IndexPart, IndexPart | str]"
 # Genes by name, in the order of the columns.
-Genes: TypeAlias = "str | Iterable[str] | np.ndarray | pd.Index | GeneVocab"
+Genes: TypeAlias = "str | Iterable[str] | np.ndarray | pd.Index | Vocabulary"
 # Cells in files or in memory.
 Data: TypeAlias = "Path | anndata.AnnData | Iterable[Path | anndata.AnnData]"
 Output: TypeAlias = Literal["csr", "dense"]
@@ -72,68 +81,6 @@ LOADER_OUTPUTS, MIXED_PROCESSING = get_args(LoaderOutput), get_args(MixedProcess
 OUTPUTS, PARTITIONS, REMAINDERS = get_args(Output), get_args(Partition), get_args(Remainder)
 VERIFY, HVG_FLAVORS = get_args(Verify), get_args(HvgFlavor)
 EXTRA_GENES = get_args(ExtraGenes)
-
-
-class ReadKeywords(TypedDict, total=False):
-    """Arguments of ``cells.read`` that do not change the type of the batch."""
-
-    obs: Sequence[str] | str | None
-    dtype: DType
-    casting: Casting
-    transforms: Sequence[Transform]
-
-
-class ReaderKeywords(ReadKeywords, total=False):
-    """What a loader reads with."""
-
-    memory_budget: int | str
-    threads: int | None
-    pin_memory: bool
-
-
-class IterationKeywords(TypedDict, total=False):
-    """What every loader deals samples out by, besides the batch size."""
-
-    seed: int | None
-    epoch: int | None
-    rank: int | None
-    world_size: int | None
-    partition: Partition
-    remainder: Remainder
-    fetch_factor: int | None
-    drop_last: bool
-
-
-class WindowKeywords(IterationKeywords, total=False):
-    """Arguments of a ``SeriesLoader`` that do not change the type of its batches."""
-
-    memory_budget: int | str
-    threads: int | None
-
-
-class LoaderKeywords(ReaderKeywords, IterationKeywords, total=False):
-    """Arguments of a ``Loader`` that do not change the type of its batches."""
-
-    tune: bool | str
-    tokens: CellTokens | None
-    masking: Masking | None
-
-
-class SampleKeywords(ReaderKeywords, total=False):
-    """Arguments of ``scDataset`` that do not change what it yields."""
-
-    seed: int | None
-    epoch: int
-    rank: int | None
-    world_size: int | None
-    partition: Partition
-    remainder: Remainder
-
-
-class CellKeywords(ReaderKeywords, total=False):
-    """Arguments of ``scDataset`` that are for a collection of ``cellfeed.open`` only."""
-
-    output: Output
 
 
 class ShardingOptions(TypedDict, total=False):

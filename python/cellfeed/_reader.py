@@ -23,7 +23,7 @@ from .tokens import CellTokens, Masking, as_token_output
 from .transforms import Transform, core_transforms
 
 if TYPE_CHECKING:
-    from .collection import CellCollection
+    from ._cells.protocols import Cells
 
 # Values that are looked at before the first batch, where a dtype may not hold them.
 _ROWS_TO_CHECK = 16
@@ -95,7 +95,7 @@ class Reader:
     Thread-safe: yes.
     """
 
-    def __init__(self, cells: CellCollection, options: ReaderOptions) -> None:
+    def __init__(self, cells: Cells, options: ReaderOptions) -> None:
         self.n_cells = len(cells)
         if self.n_cells == 0:
             raise InvalidArgumentError("the collection has no cells to load")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from . import _core
 from ._arguments import absolute, as_names, as_paths, is_anndata
 from ._cells.open_options import OpenOptions
+from ._cells.protocols import Cells
 from ._cores import Item, several_core
 from ._lazy import cached_property
 from ._options import Data
@@ -18,8 +19,6 @@ from .errors import CorruptDataError, InvalidArgumentError
 if TYPE_CHECKING:
     import anndata
     import pyarrow as pa
-
-    from ._table import CellTable
 
 
 def items_of(given: Data, matrices: Sequence[str], name: str = "paths") -> list[Item]:
@@ -115,7 +114,7 @@ class Several:
                 content ^= (content_of(table) * (2 * number + 1)) % 2**64
         return content
 
-    def reduce(self, cells: CellTable) -> tuple[object, ...]:
+    def reduce(self, cells: Cells) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by."""
         items = [item if is_anndata(item) else absolute(item) for item in self.items]
         return _open_several_again, (items, self.options, cells.default_obs, cells.fingerprint)

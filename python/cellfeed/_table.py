@@ -15,7 +15,7 @@ from ._cells.genes import report_left_out
 from ._cells.lazy_obs import LazyObs
 from ._cells.name_array import NameArray
 from ._cells.names import Names
-from ._cells.origins import Origin
+from ._cells.protocols import Origin
 from ._lazy import cached_property
 from ._options import Label, Rows
 from .encoders import Encoders, encoders_of

@@ -17,8 +17,9 @@ from ._cells.origins import GenesChosen, Selected, Viewed
 from ._cells.runs import Runs
 from ._cells.splitting import deal
 from ._extras import anndata, pd
+from ._keywords import ReadKeywords
 from ._lazy import cached_property
-from ._options import Casting, DType, Index, Output, ReadKeywords, Rows, Where
+from ._options import Casting, DType, Index, Output, Rows, Where
 from ._reader import Reader, ReaderOptions
 from ._table import CellTable
 from ._view import BatchOnDemand

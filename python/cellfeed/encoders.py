@@ -25,7 +25,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from ._table import CellTable
+    from ._cells.protocols import Cells
 
 __all__ = ["Encoders"]
 
@@ -325,7 +325,7 @@ def label_maps(
     }
 
 
-def encoders_of(cells: CellTable) -> Encoders:
+def encoders_of(cells: Cells) -> Encoders:
     """What ``cells.encoders`` is.
 
     Parameters

@@ -27,15 +27,9 @@ from ._iteration.run import Run
 from ._iteration.schedule import Schedule
 from ._iteration.shared_iterator import SharedIterator
 from ._iteration.stats import LoaderStats
+from ._keywords import LoaderKeywords
 from ._loader_options import LoaderOptions
-from ._options import (
-    Casting,
-    DType,
-    LoaderKeywords,
-    LoaderOutput,
-    Partition,
-    Remainder,
-)
+from ._options import Casting, DType, LoaderOutput, Partition, Remainder
 from ._reader import Reader, report_kept
 from ._tuning import Tuning, tuned
 from .batch import Batch

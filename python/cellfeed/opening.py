@@ -10,6 +10,7 @@ from ._arguments import as_chosen_names, as_folder, as_names, is_anndata, is_url
 from ._cache_warnings import report_blocks
 from ._cells.genes import gene_list, known_names, report_left_out, report_missing_genes
 from ._cells.open_options import OpenOptions
+from ._cells.protocols import Cells
 from ._cores import Item, anndata_core, cache_folder, files_core
 from ._files import Files
 from ._lazy import cached_property
@@ -34,8 +35,6 @@ from .storage import add_options, set_for_paths, taken_back_on_failure
 if TYPE_CHECKING:
     import anndata
     import pyarrow as pa
-
-    from ._table import CellTable
 
 
 # Which files an option is for, and no AnnData in memory.
@@ -376,7 +375,7 @@ class InMemory:
 
         return content_of(self.obs)
 
-    def reduce(self, cells: CellTable) -> tuple[object, ...]:
+    def reduce(self, cells: Cells) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by."""
         from ._cells.anndata_arrays import arrow_table
 

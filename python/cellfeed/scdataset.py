@@ -16,8 +16,9 @@ from ._iteration.options import IterationOptions
 from ._iteration.run import Run
 from ._iteration.schedule import Schedule
 from ._iteration.shared_iterator import SharedIterator
+from ._keywords import CellKeywords, SampleKeywords
 from ._marks import marked
-from ._options import CellKeywords, Output, Partition, Remainder, SampleKeywords
+from ._options import Output, Partition, Remainder
 from ._samples import in_memory, is_tensor_dataset, length_of, require_samples, take
 from .adapters import MultiIndexable
 from .collection import CellCollection, CellView

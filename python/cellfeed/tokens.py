@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from . import _core
 from ._arguments import as_bool, as_choice, as_float, as_int, did_you_mean, shown
-from ._options import GENE_SELECTIONS, GeneSelection
+from ._options import GENE_SELECTIONS, GeneSelection, Vocabulary
 from .errors import InvalidArgumentError, InvalidTypeError, MissingGenesWarning, NoSuchKeyError
-
-if TYPE_CHECKING:
-    from .vocab import GeneVocab
 
 Pad: TypeAlias = Literal["longest", "max_length"]
 Ties: TypeAlias = Literal["spread", "last"]
@@ -95,7 +92,7 @@ class CellTokens:
 
     def __init__(
         self,
-        vocab: GeneVocab,
+        vocab: Vocabulary,
         max_length: int,
         *,
         cls: bool,
@@ -203,7 +200,7 @@ class RankTokens(CellTokens):
 
     def __init__(
         self,
-        vocab: GeneVocab,
+        vocab: Vocabulary,
         max_length: int = 2048,
         medians: Mapping[str, float] | Sequence[float] | np.ndarray | None = None,
         *,
@@ -246,7 +243,7 @@ class BinnedTokens(CellTokens):
 
     def __init__(
         self,
-        vocab: GeneVocab,
+        vocab: Vocabulary,
         n_bins: int = 51,
         max_length: int = 2048,
         *,
@@ -281,7 +278,7 @@ class ContinuousTokens(CellTokens):
 
     def __init__(
         self,
-        vocab: GeneVocab,
+        vocab: Vocabulary,
         max_length: int = 2048,
         *,
         truncation: Truncation = "smallest",

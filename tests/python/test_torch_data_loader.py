@@ -30,7 +30,7 @@ def test_the_types_of_arguments_are_all_there():
     """What the overloads of Loader and read take by **options is what the functions take."""
     import inspect
 
-    from cellfeed._options import LoaderKeywords, ReadKeywords
+    from cellfeed._keywords import LoaderKeywords, ReadKeywords
 
     for function, keywords in (
         (cf.Loader.__init__, LoaderKeywords), (cf.CellCollection.read, ReadKeywords),

@@ -15,14 +15,13 @@ from ..errors import PrecisionError
 from .stored_dtypes import common_dtype
 
 if TYPE_CHECKING:
-    from .._table import CellTable
-    from ..collection import CellCollection, CellView
+    from .protocols import AnyCells, Cells
 
 
 Read = TypeVar("Read")
 
 
-def stored_dtypes(cells: CellTable) -> list[tuple[str, DTypeName]]:
+def stored_dtypes(cells: Cells) -> list[tuple[str, DTypeName]]:
     """Of each matrix of a collection, x first: the dtype of its files, and the one to read it as.
 
     Parameters
@@ -37,7 +36,7 @@ def stored_dtypes(cells: CellTable) -> list[tuple[str, DTypeName]]:
     ]
 
 
-def as_stored(cells: CellTable, read: Callable[..., Read]) -> Read:
+def as_stored(cells: Cells, read: Callable[..., Read]) -> Read:
     """What is read in dtypes that hold what the files have; dense where all files store it so.
 
     Parameters
@@ -75,7 +74,7 @@ def of_dtype(matrix: Any, dtype: str) -> Any:
     return made if is_same else matrix
 
 
-def make_anndata(view: CellView, ignore_x: bool, ignore_layers: bool) -> anndata.AnnData:
+def make_anndata(view: AnyCells, ignore_x: bool, ignore_layers: bool) -> anndata.AnnData:
     """An AnnData of a view, with every obs and var column, and matrices as stored."""
     x = None if ignore_x else view.X
     shape = view.shape if ignore_x else None
@@ -97,7 +96,7 @@ def make_anndata(view: CellView, ignore_x: bool, ignore_layers: bool) -> anndata
     return adata
 
 
-def _record_processing(adata: anndata.AnnData, cells: CellTable) -> None:
+def _record_processing(adata: anndata.AnnData, cells: Cells) -> None:
     """Note what was done to X where its files do, and scanpy's mark: nothing is done twice."""
     from .anndata_arrays import PROCESSING
 
@@ -110,8 +109,8 @@ def _record_processing(adata: anndata.AnnData, cells: CellTable) -> None:
 
 
 def pieces(
-    cells: CellCollection, batch_size: int, axis: int, shuffle: bool, drop_last: bool
-) -> Iterator[tuple[CellView, list[int]]]:
+    cells: AnyCells, batch_size: int, axis: int, shuffle: bool, drop_last: bool
+) -> Iterator[tuple[AnyCells, list[int]]]:
     """Views of some cells or genes one after another, and their numbers."""
     size = as_int("batch_size", batch_size, 1)
     along = as_int("axis", axis, 0, 1)
@@ -119,7 +118,7 @@ def pieces(
     order = np.random.permutation(n) if as_bool("shuffle", shuffle) else np.arange(n)
     last = n - n % size if as_bool("drop_last", drop_last) else n
 
-    def cut() -> Iterator[tuple[CellView, list[int]]]:
+    def cut() -> Iterator[tuple[AnyCells, list[int]]]:
         for begin in range(0, last, size):
             numbers = order[begin : begin + size]
             yield cells[:, numbers] if along else cells[numbers], numbers.tolist()

@@ -19,14 +19,14 @@ from ..errors import InvalidArgumentError, InvalidTypeError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .._table import CellTable
+    from .protocols import Cells
 
 _WHOLE = range(-(2**63), 2**64)  # int64 and uint64
 _MOST = 2**1023  # as a float
 _BEYOND_INT64 = math.nextafter(-(2.0**63), -math.inf)
 
 
-def rows_where(cells: CellTable, where: Where) -> npt.NDArray[np.int64]:
+def rows_where(cells: Cells, where: Where) -> npt.NDArray[np.int64]:
     """Row numbers, int64; of an expression or a dict in ascending order, else as asked for.
 
     Parameters

@@ -19,7 +19,7 @@ from ..errors import (
 )
 
 if TYPE_CHECKING:
-    from .._table import CellTable
+    from .protocols import Cells
 
 
 def gene_list(genes: object, name: str = "genes") -> list[str]:
@@ -61,7 +61,7 @@ def gene_list(genes: object, name: str = "genes") -> list[str]:
 
 
 def known_names(
-    genes: list[str], cells: CellTable, columns: list[str], keys: Sequence[str]
+    genes: list[str], cells: Cells, columns: list[str], keys: Sequence[str]
 ) -> list[str]:
     """Genes by the names that files have, where other names were given; unknown ones as they are.
 
@@ -109,7 +109,7 @@ def known_names(
 
 
 def _refuse_hidden(
-    gene: str, others: dict[str, list[str]], cells: CellTable, keys: Sequence[str]
+    gene: str, others: dict[str, list[str]], cells: Cells, keys: Sequence[str]
 ) -> None:
     """Refuse a name under which a file has another gene, and none of its own.
 

@@ -13,7 +13,7 @@ from .._row_order import mask_index_of, require_order, require_row_order
 from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 
 if TYPE_CHECKING:
-    from .._table import CellTable
+    from .protocols import Cells
 
 _SHOWN = 5
 
@@ -36,7 +36,7 @@ def are_all(part: object) -> bool:
     return part is Ellipsis or (isinstance(part, slice) and part == _ALL)
 
 
-def row_numbers(rows: object, cells: CellTable) -> npt.NDArray[np.int64]:
+def row_numbers(rows: object, cells: Cells) -> npt.NDArray[np.int64]:
     """Rows that are asked for, int64.
 
     Parameters

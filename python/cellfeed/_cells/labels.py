@@ -12,7 +12,7 @@ from .._options import Label
 from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 
 if TYPE_CHECKING:
-    from .._table import CellTable
+    from .protocols import Cells
 
 _ROWS_AT_ONCE = 1 << 22
 # Whole numbers up to here are floats as well.
@@ -136,7 +136,7 @@ def look_up_runs(collection: object, key: str) -> tuple[np.ndarray, list[Label],
     The latter is None where nothing knows of runs: each code is then of one sample.
     """
     if hasattr(collection, "obs_values") and hasattr(collection, "obs_column"):
-        return *_codes_of_cells(cast("CellTable", collection), key), None
+        return *_codes_of_cells(cast("Cells", collection), key), None
     get, known = _column_getter(collection)
     if key not in known:
         raise NoSuchKeyError(
@@ -174,7 +174,7 @@ def _column_getter(collection: Any) -> tuple[Callable[[str], Any], list[str]]:
     return lambda key: collection[key], [str(name) for name in names]
 
 
-def _codes_of_cells(cells: CellTable, key: str) -> tuple[np.ndarray, list[Label]]:
+def _codes_of_cells(cells: Cells, key: str) -> tuple[np.ndarray, list[Label]]:
     column = cells.obs_column(key)
     n = len(cells)
     if not column.is_categorical:

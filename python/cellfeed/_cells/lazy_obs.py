@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .._batch_source import Column
     from .._options import Label
-    from .._table import CellTable
+    from .protocols import Cells
 
 
 def as_pandas(values: np.ndarray, column: Column) -> pd.Categorical | np.ndarray:
@@ -49,7 +49,7 @@ class LazyObs:
     __slots__ = ("_cells", "_columns", "_index")
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
-    def __init__(self, cells: CellTable) -> None:
+    def __init__(self, cells: Cells) -> None:
         self._cells = cells
         self._columns: dict[str, pd.Series] = {}
         self._index: pd.Index[str] | None = None

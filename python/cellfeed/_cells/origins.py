@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,59 +11,41 @@ from .open_options import OpenOptions
 from .runs import Runs
 
 if TYPE_CHECKING:
-    from .._table import CellTable
-    from ..collection import CellCollection, CellView
-
-
-class Origin(Protocol):
-    """Where a collection comes from."""
-
-    @property
-    def options(self) -> OpenOptions:
-        """What it was opened with."""
-
-    @property
-    def paths(self) -> list[str]:
-        """The files; none for what is in memory."""
-
-    @property
-    def steps(self) -> list[str]:
-        """What was chosen of what was opened, in words; none where it is all of it."""
-
-    def fingerprint(self, of_core: int) -> int:
-        """What the collection's fingerprint is, where that of its core does not tell all."""
-
-    def reduce(self, cells: CellTable) -> tuple[object, ...]:
-        """What pickle makes a copy of the collection by."""
+    from .protocols import AnyCells, Cells, Origin
 
 
 @dataclass(frozen=True)
 class Chosen:
     """Some cells or genes of another collection."""
 
-    cells: CellCollection
+    cells: AnyCells
+
+    @property
+    def _before(self) -> Origin:
+        origin: Origin = self.cells._origin
+        return origin
 
     @property
     def options(self) -> OpenOptions:
         """What the other one was opened with."""
-        return self.cells._origin.options
+        return self._before.options
 
     @property
     def paths(self) -> list[str]:
         """Those of the other one."""
-        return self.cells._origin.paths
+        return self._before.paths
 
     @property
     def steps(self) -> list[str]:
         """Those of the other one, and this."""
-        return [*self.cells._origin.steps, *self._own_steps()]
+        return [*self._before.steps, *self._own_steps()]
 
     def _own_steps(self) -> list[str]:
         raise NotImplementedError
 
     def fingerprint(self, of_core: int) -> int:
         """As of the other one: the core knows the rows and the genes."""
-        return self.cells._origin.fingerprint(of_core)
+        return self._before.fingerprint(of_core)
 
 
 @dataclass(frozen=True)
@@ -76,7 +58,7 @@ class Selected(Chosen):
     def _own_steps(self) -> list[str]:
         return [self.step]
 
-    def reduce(self, cells: CellTable) -> tuple[object, ...]:
+    def reduce(self, cells: Cells) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by."""
         return _select_again, (self.cells, self.runs, cells.default_obs, self.step)
 
@@ -90,7 +72,7 @@ class GenesChosen(Chosen):
     def _own_steps(self) -> list[str]:
         return [f"{len(self.genes):,} of {self.cells.n_vars:,} genes"]
 
-    def reduce(self, cells: CellTable) -> tuple[object, ...]:
+    def reduce(self, cells: Cells) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by."""
         return _choose_genes_again, (self.cells, self.genes, cells.default_obs)
 
@@ -106,24 +88,24 @@ class Viewed(Chosen):
             return []
         return [f"{int(self.runs.lengths.sum()):,} of {len(self.cells):,} cells by number"]
 
-    def reduce(self, cells: CellTable) -> tuple[object, ...]:
+    def reduce(self, cells: Cells) -> tuple[object, ...]:
         """What pickle makes a copy of the view by: what it has read stays behind."""
         return _view_again, (self.cells, self.runs, cells.default_obs)
 
 
-def _select_again(cells: CellCollection, runs: Runs, obs: list[str], step: str) -> CellCollection:
+def _select_again(cells: AnyCells, runs: Runs, obs: list[str], step: str) -> AnyCells:
     selected = cells._select(runs.rows(), step)
     selected.default_obs = obs
     return selected
 
 
-def _choose_genes_again(cells: CellCollection, genes: np.ndarray, obs: list[str]) -> CellCollection:
+def _choose_genes_again(cells: AnyCells, genes: np.ndarray, obs: list[str]) -> AnyCells:
     chosen = cells._with_genes(genes)
     chosen.default_obs = obs
     return chosen
 
 
-def _view_again(cells: CellCollection, runs: Runs | None, obs: list[str]) -> CellView:
+def _view_again(cells: AnyCells, runs: Runs | None, obs: list[str]) -> AnyCells:
     view = cells._view(None if runs is None else runs.rows())
     view.default_obs = obs
     return view

@@ -13,13 +13,13 @@ from .group_shares import fill_parts, nearest_parts, shuffled
 from .labels import look_up_labels
 
 if TYPE_CHECKING:
-    from .._table import CellTable
+    from .protocols import Cells
 
 _CELLS_AT_ONCE = 1 << 22
 
 
 def deal(
-    cells: CellTable, shares: Mapping[str, float], by: str | None, stratify: str | None, seed: int
+    cells: Cells, shares: Mapping[str, float], by: str | None, stratify: str | None, seed: int
 ) -> np.ndarray:
     """The part of each cell: its place among the shares.
 
@@ -68,7 +68,7 @@ def _sizes(shares: Mapping[str, float]) -> np.ndarray:
     return np.asarray(sizes / sizes.sum())
 
 
-def _codes(cells: CellTable, argument: str, name: str) -> np.ndarray:
+def _codes(cells: Cells, argument: str, name: str) -> np.ndarray:
     """Places of the labels in their order, whatever that of the categories; -1 where missing."""
     column = cells.obs_column(as_text(argument, name))
     if not column.is_categorical and column.stored_dtype.startswith("float"):
@@ -83,7 +83,7 @@ def _codes(cells: CellTable, argument: str, name: str) -> np.ndarray:
     return np.asarray(places[codes])
 
 
-def _repeats(cells: CellTable) -> np.ndarray | None:
+def _repeats(cells: Cells) -> np.ndarray | None:
     """A code for each cell, the same for cells that are one in their file; None without such."""
     if not cells._origin.steps:
         return None

@@ -44,7 +44,7 @@ def register_iterable(kind: type) -> None:
         _registered.add(kind)
         from .._torch import register_iterable_dataset
 
-        register_iterable_dataset(kind)
+        register_iterable_dataset(kind, BATCHED_AGAIN)
 
 
 BATCHED_AGAIN = (

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from .. import _core
+from .rank import Ranks
 from .worker import this_worker
 
-if TYPE_CHECKING:
-    from .schedule import Schedule
+
+class Epochs(Protocol):
+    """What gives a run its epoch: a schedule."""
+
+    @property
+    def ranks(self) -> Ranks:
+        """Those that share each epoch."""
+
+    def start(self, run: Run, ordinal: int) -> _core.Plan:
+        """Take an epoch for the run, and make its plan."""
 
 
 class Run:
@@ -24,7 +33,7 @@ class Run:
     first: int
     is_first_resumed: bool  # ``first`` is the batch at which the loaded state stood
 
-    def __init__(self, schedule: Schedule, ordinal: int) -> None:
+    def __init__(self, schedule: Epochs, ordinal: int) -> None:
         self._schedule = schedule
         self._plan: _core.Plan | None = None
         self._ordinal = ordinal

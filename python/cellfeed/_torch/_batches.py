@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..batch import Batch
+from .._batch_cells import BatchOfCells
 from ._batch_tensors import BatchTensors
 from ._tensors import batch_to_tensor, spread
 
 
-class TensorBatch(BatchTensors[Batch[Any]]):
+class TensorBatch(BatchTensors[Any]):
     """What :meth:`cellfeed.Batch.to` returns: the parts of a batch as tensors on one device.
 
     Attributes
@@ -29,7 +29,7 @@ class TensorBatch(BatchTensors[Batch[Any]]):
     """
 
     @classmethod
-    def of(cls, batch: Batch[Any]) -> TensorBatch:
+    def of(cls, batch: BatchOfCells[Any]) -> TensorBatch:
         """Tensors that share the batch's memory.
 
         Parameters
@@ -47,7 +47,8 @@ class TensorBatch(BatchTensors[Batch[Any]]):
     @property
     def var_names(self) -> np.ndarray:
         """Names of the columns of ``x``."""
-        return self._batch.var_names
+        names: np.ndarray = self._batch.var_names
+        return names
 
     @property
     def gene_mask(self) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -10,9 +10,6 @@ import torch
 from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
 from ._tensors import block_to_tensor, csr_to_tensor
-
-if TYPE_CHECKING:
-    from .._mapped.rows import Column, Row
 
 _INT64_MAX = 2**63 - 1
 
@@ -26,7 +23,7 @@ def register_rows(kind: type) -> None:
     default_collate_fn_map.setdefault(scipy.sparse.csr_matrix, _collate_sparse)
 
 
-def _collate_rows(rows: list[Row], *, collate_fn_map: Any = None) -> dict[str, Any]:
+def _collate_rows(rows: list[Any], *, collate_fn_map: Any = None) -> dict[str, Any]:
     batch = rows[0].batch
     if not batch.is_whole(rows) or any(map(_holds_arrays, batch.columns.values())):
         plain: dict[str, Any] = collate([dict(row) for row in rows], collate_fn_map=collate_fn_map)
@@ -34,7 +31,7 @@ def _collate_rows(rows: list[Row], *, collate_fn_map: Any = None) -> dict[str, A
     return {name: _collate_column(column, collate_fn_map) for name, column in batch.columns.items()}
 
 
-def _collate_column(column: Column, collate_fn_map: Any) -> Any:
+def _collate_column(column: Any, collate_fn_map: Any) -> Any:
     if isinstance(column, np.ndarray):
         return torch.from_numpy(column)
     if not isinstance(column, list):
@@ -53,5 +50,5 @@ def _collate_sparse(
     return csr_to_tensor(scipy.sparse.vstack(rows, format="csr"))
 
 
-def _holds_arrays(column: Column) -> bool:
+def _holds_arrays(column: Any) -> bool:
     return isinstance(column, list) and hasattr(column[0], "shape")

@@ -13,11 +13,11 @@ from ._pinned import adopt_tensor, pin
 if TYPE_CHECKING:
     import scipy.sparse
 
+    from .._batch_cells import BatchOfCells
     from .._batch_source import AnyBlock
-    from ..batch import Batch
 
 
-def batch_to_tensor(batch: Batch[Any], *, dense: bool = False) -> torch.Tensor:
+def batch_to_tensor(batch: BatchOfCells[Any], *, dense: bool = False) -> torch.Tensor:
     """A tensor that shares the batch's memory, cells x genes; page-locked where the batch is.
 
     Parameters
@@ -27,7 +27,8 @@ def batch_to_tensor(batch: Batch[Any], *, dense: bool = False) -> torch.Tensor:
     dense
         Densify a sparse batch (a copy).
     """
-    return block_to_tensor(batch._core, dense=dense)
+    x: Any = batch._core
+    return block_to_tensor(x, dense=dense)
 
 
 def block_to_tensor(block: AnyBlock, *, dense: bool = False) -> torch.Tensor:

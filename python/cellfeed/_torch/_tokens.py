@@ -7,18 +7,17 @@ from typing import Any
 import torch
 
 from .. import _core
-from ..token_batch import TokenBatch
 from ._batch_tensors import BatchTensors
 from ._pinned import adopt_tensor
 
 
-def tokens_to_tensors(batch: TokenBatch) -> dict[str, torch.Tensor]:
+def tokens_to_tensors(batch: Any) -> dict[str, torch.Tensor]:
     """Tensors that share the memory of a batch of tokens, by name; page-locked where that is.
 
     Parameters
     ----------
     batch
-        What a loader yielded.
+        A :class:`cellfeed.token_batch.TokenBatch`.
     """
     tokens = batch._core.tokens
     owner = tokens.pinned_memory() if isinstance(tokens, _core.Tokens) else None
@@ -33,7 +32,7 @@ def tokens_to_tensors(batch: TokenBatch) -> dict[str, torch.Tensor]:
     return tensors
 
 
-class TokenTensors(BatchTensors[TokenBatch]):
+class TokenTensors(BatchTensors[Any]):
     """What :meth:`cellfeed.TokenBatch.to` returns: the parts of a batch as tensors on one device.
 
     Attributes
@@ -46,7 +45,7 @@ class TokenTensors(BatchTensors[TokenBatch]):
         bool, True where a cell only fills up the batch.
     """
 
-    def __init__(self, batch: TokenBatch, parts: dict[str, torch.Tensor], *others: Any) -> None:
+    def __init__(self, batch: Any, parts: dict[str, torch.Tensor], *others: Any) -> None:
         super().__init__(batch, parts, *others)
         self.tokens = parts
         self.input_ids = parts["input_ids"]
@@ -57,7 +56,7 @@ class TokenTensors(BatchTensors[TokenBatch]):
         self.value_labels = parts.get("value_labels")
 
     @classmethod
-    def of(cls, batch: TokenBatch) -> TokenTensors:
+    def of(cls, batch: Any) -> TokenTensors:
         """Tensors that share the batch's memory.
 
         Parameters

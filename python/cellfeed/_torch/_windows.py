@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -11,10 +11,6 @@ from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
 from .._lazy import cached_property
 from ._on_device import TensorsOnDevice
-
-if TYPE_CHECKING:
-    from ..series._batch import SeriesBatch
-    from ..series._pairs import WindowPair
 
 
 class SeriesTensors(TensorsOnDevice):
@@ -30,14 +26,14 @@ class SeriesTensors(TensorsOnDevice):
         bool, True where a window only fills up the batch.
     """
 
-    def __init__(self, batch: SeriesBatch, parts: dict[str, torch.Tensor]) -> None:
+    def __init__(self, batch: Any, parts: dict[str, torch.Tensor]) -> None:
         self._batch = batch
         self._parts = parts
         self.x, self.y = parts["x"], parts["y"]
         self.future, self.static = parts.get("future"), parts.get("static")
 
     @classmethod
-    def of(cls, batch: SeriesBatch) -> SeriesTensors:
+    def of(cls, batch: Any) -> SeriesTensors:
         """Tensors that share the batch's memory.
 
         Parameters
@@ -72,14 +68,14 @@ def register_windows(kind: type) -> None:
     default_collate_fn_map.setdefault(kind, _collate_windows)
 
 
-def _collate_windows(pairs: list[WindowPair], *, collate_fn_map: Any = None) -> Any:
+def _collate_windows(pairs: list[Any], *, collate_fn_map: Any = None) -> Any:
     whole = pairs[0].batch
     if whole is not None and len(pairs) == len(whole[1]) and _are_in_order(pairs):
         return list(whole)
     return collate([tuple(pair) for pair in pairs], collate_fn_map=collate_fn_map)
 
 
-def _are_in_order(pairs: list[WindowPair]) -> bool:
+def _are_in_order(pairs: list[Any]) -> bool:
     return all(pair.batch is pairs[0].batch and pair.place == i for i, pair in enumerate(pairs))
 
 

@@ -14,7 +14,7 @@ from ..errors import InvalidArgumentError, NoSuchKeyError
 if TYPE_CHECKING:
     import scipy.sparse
 
-    from .._table import CellTable
+    from .._cells.protocols import Cells
 
 
 class MatrixNames:
@@ -27,7 +27,7 @@ class MatrixNames:
         if that has counts; any other name is that of an open matrix.
     """
 
-    def __init__(self, cells: CellTable) -> None:
+    def __init__(self, cells: Cells) -> None:
         layer = cells._origin.options.layer
         self._main = "raw" if isinstance(layer, list) else layer and layer_key(layer)
         self._layers = dict(cells._matrices.layers)

@@ -12,12 +12,12 @@ from .._arguments import as_text, is_url, suggestion
 from ..errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from .._table import CellTable
+    from .._cells.protocols import Cells
 
 _COLUMN = "organism"
 
 
-def organism_mask(cells: CellTable, organism: str) -> npt.NDArray[np.bool_] | None:
+def organism_mask(cells: Cells, organism: str) -> npt.NDArray[np.bool_] | None:
     """Which cells are of an organism, one bool a cell; None where no file says what they are of.
 
     Parameters
@@ -62,16 +62,14 @@ def _key(organism: str) -> str:
     return re.sub(" +", "_", organism).lower()
 
 
-def _by_obs(cells: CellTable) -> tuple[np.ndarray, list[str]]:
+def _by_obs(cells: Cells) -> tuple[np.ndarray, list[str]]:
     if _COLUMN not in cells.obs_keys():
         return np.full(len(cells), -1, dtype=np.int64), []
     labels = [str(label) for label in cells.categories(_COLUMN)]
     return cells.obs_values(_COLUMN).astype(np.int64), labels
 
 
-def _by_uns(
-    cells: CellTable, unknown: np.ndarray, labels: list[str]
-) -> tuple[np.ndarray, list[str]]:
+def _by_uns(cells: Cells, unknown: np.ndarray, labels: list[str]) -> tuple[np.ndarray, list[str]]:
     """Codes of the unknown cells, and all labels."""
     labels = list(labels)
     code_of_file = np.full(len(cells.files), -1, dtype=np.int64)

@@ -27,7 +27,8 @@ from .._iteration.run import Run
 from .._iteration.schedule import Schedule
 from .._iteration.shared_iterator import SharedIterator
 from .._iteration.stats import SeriesStats
-from .._options import Partition, Remainder, WindowKeywords
+from .._keywords import WindowKeywords
+from .._options import Partition, Remainder
 from ..errors import CellfeedError, InvalidArgumentError, InvalidTypeError
 from ..strategies import SamplingStrategy, as_strategy
 from ._batch import SeriesBatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,15 +13,13 @@ from .. import _core
 from .._arguments import as_float, shown
 from ..errors import InvalidArgumentError, InvalidTypeError
 
-if TYPE_CHECKING:
-    from ._dataset import Pair, SeriesDataset
+# A SeriesDataset: it gives back what it got.
+Windows: TypeAlias = Any
 
 _MIN_TIME, _MAX_TIME = -(2**63) + 1, 2**63 - 1
 
 
-def split_by_entity(
-    ds: SeriesDataset[Pair], fractions: object, seed: int
-) -> dict[str, SeriesDataset[Pair]]:
+def split_by_entity(ds: Windows, fractions: object, seed: int) -> dict[str, Windows]:
     """Whole entities, dealt out in random order."""
     shares = _shares(fractions)
     _warn_of_shared_scaler(ds)
@@ -34,9 +32,7 @@ def split_by_entity(
     return parts
 
 
-def split_by_time(
-    ds: SeriesDataset[Pair], fractions: object, dates: object, purge: int
-) -> dict[str, SeriesDataset[Pair]]:
+def split_by_time(ds: Windows, fractions: object, dates: object, purge: int) -> dict[str, Windows]:
     """Earlier rows, later rows, cut at the same times for all entities."""
     ends = _cuts(ds, _shares(fractions)) if dates is None else _dates(ds, dates)
     first, last = ds._between
@@ -50,7 +46,7 @@ def split_by_time(
     return parts
 
 
-def _warn_of_shared_scaler(ds: SeriesDataset[Pair]) -> None:
+def _warn_of_shared_scaler(ds: Windows) -> None:
     """It must not have looked at the entities of other parts."""
     about = ds._about
     if about["scaler"] == "none" or about["scale"] == "entity" or about["fit_mask"] is not None:
@@ -64,7 +60,7 @@ def _warn_of_shared_scaler(ds: SeriesDataset[Pair]) -> None:
     )
 
 
-def _warn_of_leaks(ds: SeriesDataset[Pair], cut: int | None) -> None:
+def _warn_of_leaks(ds: Windows, cut: int | None) -> None:
     """The scaler must not have looked at rows of a later part."""
     about = ds._about
     if about["scaler"] == "none" or cut is None:
@@ -87,7 +83,7 @@ def _warn_of_leaks(ds: SeriesDataset[Pair], cut: int | None) -> None:
     )
 
 
-def _dates(ds: SeriesDataset[Pair], dates: object) -> dict[str, int | None]:
+def _dates(ds: Windows, dates: object) -> dict[str, int | None]:
     if not isinstance(dates, Mapping) or len(dates) < 2:
         raise InvalidTypeError(
             "dates must be a dict such as {'train': '2020-01-01', 'test': None}, not "
@@ -105,7 +101,7 @@ def _dates(ds: SeriesDataset[Pair], dates: object) -> dict[str, int | None]:
     return ends | {str(last_name): None}
 
 
-def _first_time_with(ds: SeriesDataset[Pair], n_rows: int, low: int, high: int) -> int:
+def _first_time_with(ds: Windows, n_rows: int, low: int, high: int) -> int:
     """The first time before which there are that many rows."""
     while low < high:
         middle = (low + high) // 2
@@ -116,7 +112,7 @@ def _first_time_with(ds: SeriesDataset[Pair], n_rows: int, low: int, high: int) 
     return low
 
 
-def _cuts(ds: SeriesDataset[Pair], shares: dict[str, float]) -> dict[str, int | None]:
+def _cuts(ds: Windows, shares: dict[str, float]) -> dict[str, int | None]:
     """The times at which so many of the rows, of all entities together, are over."""
     first, last = ds._between
     low = _MIN_TIME if first is None else first

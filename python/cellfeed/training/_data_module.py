@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
 from .._arguments import as_bool, as_int, as_names, check_options
 from .._iteration.rank import Ranks
 from .._iteration.run import Run
-from .._options import CacheMode, Data, Genes, LoaderKeywords, LoaderOutput, Output, Path
+from .._keywords import LoaderKeywords
+from .._options import CacheMode, Data, Genes, LoaderOutput, Output, Path
 from ..collection import CellCollection
 from ..config import Config
 from ..errors import InvalidArgumentError

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from ._report import Report
+from typing import Any, TypeAlias
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
@@ -35,7 +32,7 @@ Rows: TypeAlias = "list[dict[str, float | None]]"
 _LARGEST_MATRIX = 60
 
 
-def page_of(report: Report) -> str:
+def page_of(report: Any) -> str:
     """One HTML page.
 
     Parameters
@@ -54,7 +51,7 @@ def page_of(report: Report) -> str:
     )
 
 
-def _summary(report: Report) -> str:
+def _summary(report: Any) -> str:
     cells = ", ".join(f"{n:,} {escape(part)}" for part, n in report["n_cells"].items())
     return (
         f"<p>{cells} cells; {report['n_genes']:,} genes; {report['n_parameters']:,} parameters; "
