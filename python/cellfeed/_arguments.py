@@ -185,7 +185,8 @@ def as_local_path(name: str, value: object) -> str:
 
 def absolute(path: str) -> str:
     """The path as it is in whatever folder a process runs."""
-    return path if is_url(path) else os.path.abspath(path)
+    # "a/../b" is not "b" where a is a link.
+    return path if is_url(path) else os.path.join(os.getcwd(), path)
 
 
 def as_folder(name: str, value: object) -> str:

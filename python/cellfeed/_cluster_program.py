@@ -11,7 +11,8 @@ import sys
 from typing import Any, NoReturn
 
 from . import _core
-from ._conversion_arguments import absolute, resources
+from ._arguments import absolute
+from ._conversion_arguments import resources
 from ._dask import connected, write_with_dask
 from .collection import CellCollection
 from .errors import CellfeedError

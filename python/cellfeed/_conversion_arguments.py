@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,16 +12,17 @@ from typing import Any, TypeAlias, TypedDict
 
 from . import _core
 from ._arguments import (
+    absolute,
     as_bool,
     as_choice,
     as_chosen_names,
-    as_paths,
     is_anndata,
     parse_memory_budget,
     parse_threads,
 )
 from ._options import COMPRESSIONS, Compression, Data, ProcessingOptions, ShardingOptions
 from ._progress import Progress, ProgressCallback, as_progress_callback
+from ._several import items_of
 from .collection import CellCollection
 from .errors import InvalidArgumentError
 from .opening import open_to_write
@@ -41,6 +43,8 @@ def cells_to_write(given: Data | CellCollection, **how: Any) -> Iterator[InputCe
     **how
         How files are opened, as for ``open_to_write``.
     """
+    if isinstance(given, (list, tuple)) and len(given) == 1 and is_anndata(given[0]):
+        given = given[0]
     if isinstance(given, CellCollection):
         yield input_cells(given)
     elif is_anndata(given) and not given.isbacked:
@@ -57,26 +61,23 @@ def input_cells(cells: CellCollection) -> InputCells:
     """A collection as the core takes it."""
     len(cells)  # an error where it is closed
     origin = cells._origin
-    paths = _core.expand_paths(origin.paths) if origin.paths else []
-    return cells._core, origin.options.make_unique, origin.steps, origin.fingerprint(0), paths
+    how = origin.options
+    return cells._core, how.make_unique, origin.steps, origin.fingerprint(0), origin.paths
 
 
 def cells_of_all(given: Data | CellCollection, name: str) -> CellCollection:
     """A collection that several processes can open."""
     if isinstance(given, CellCollection):
-        return given
-    if is_anndata(given):
+        # A copy has the paths that all processes see.
+        is_local = any(path != absolute(path) for path in given._origin.paths)
+        return pickle.loads(pickle.dumps(given)) if is_local else given
+    items = items_of(given, [], name)
+    if any(map(is_anndata, items)):
         raise InvalidArgumentError(
             f"{name} is in the memory of this process, and others write the shards: write it to "
             f"an .h5ad file that all of them see, and give that"
         )
-    return open_to_write([absolute(path) for path in as_paths(name, given)], is_shared=True)
-
-
-def absolute(path: str) -> str:
-    """The path for processes of other folders."""
-    # As it is but for that: "a/../b" is not "b" where a is a link.
-    return path if "://" in path else os.path.join(os.getcwd(), path)
+    return open_to_write([absolute(str(path)) for path in items], is_shared=True)
 
 
 class Resources(TypedDict):

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._arguments import as_bool, as_choice, as_int, as_path, as_text, check_options
+from ._arguments import absolute, as_bool, as_choice, as_int, as_path, as_text, check_options
 from ._cells.genes import report_left_out
 from ._conversion_arguments import (
-    absolute,
     cells_of_all,
     cells_to_write,
     existing,

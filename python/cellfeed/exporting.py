@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _core
-from ._arguments import as_bool, as_path, as_paths, is_anndata
+from ._arguments import as_bool, as_path, is_anndata
 from ._cells.genes import report_left_out
 from ._conversion_arguments import cells_to_write, compression_text, obs_choice, resources
 from ._options import Compression, Data, Path
 from ._progress import Progress
+from ._several import items_of
 from .collection import CellCollection
 
 
@@ -69,7 +70,8 @@ def export_h5ad(
     obs, exclude_obs
         Columns of obs to write, or those to leave out; all are written by default.
     keep_stored_gene_order
-        Keep the order of shards in mean order, instead of giving the source's back.
+        Keep the order of shards in mean order, instead of giving the source's back. Cells that
+        were opened with ``genes=`` keep that order.
     keep_source_columns
         Say of each cell which file and row it is from, in the obs columns ``_source_file`` and
         ``_source_row``, which shards have. Without it obs is that of the files.
@@ -84,7 +86,8 @@ def export_h5ad(
     """
     path = as_path("output", output)
     given: dict[str, Any] = {
-        "keep_stored_gene_order": as_bool("keep_stored_gene_order", keep_stored_gene_order),
+        "keep_stored_gene_order": as_bool("keep_stored_gene_order", keep_stored_gene_order)
+        or (isinstance(cells, CellCollection) and cells._origin.options.genes is not None),
         "keep_source_columns": as_bool("keep_source_columns", keep_source_columns),
         "compression": compression_text(compression),
         "overwrite": as_bool("overwrite", overwrite),
@@ -98,8 +101,11 @@ def export_h5ad(
 
 def _matrices_of(cells: Data | CellCollection) -> dict[str, list[str]]:
     """What shards hold beside X, all of it."""
-    if isinstance(cells, CellCollection) or is_anndata(cells):
+    if isinstance(cells, CellCollection):
         return {}
-    names = _core.matrices_of_shards([path for path in as_paths("cells", cells)])
+    items = items_of(cells, [], "cells")
+    if any(map(is_anndata, items)):
+        return {}
+    names = _core.matrices_of_shards([str(path) for path in items])
     of_obsm = [name for name in names if name.startswith("obsm/")]
     return {"layers": [name for name in names if name not in of_obsm], "obsm": of_obsm}

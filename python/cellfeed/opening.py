@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from . import _core
 from ._arguments import as_chosen_names, as_folder, as_names, is_anndata, is_url, parse_bytes
 from ._cache_warnings import report_blocks
 from ._cells.genes import gene_list, known_names, report_left_out, report_missing_genes
@@ -333,7 +334,8 @@ def _opened(
         return _open_in_memory(data, options, obs)
     if any(map(is_anndata, data)):
         return open_several(data, options, obs)
-    paths = [str(path) for path in data]
+    # A glob is looked up once: a file that is added later is none of these.
+    paths = _core.expand_paths([str(path) for path in data])
     return with_obs(CellCollection(files_core(paths, options), Files(paths, options), []), obs)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._arguments import (
+    absolute,
     as_bool,
     as_choice,
     as_float,
@@ -20,7 +21,6 @@ from ._arguments import (
 )
 from ._cells.genes import report_left_out
 from ._conversion_arguments import (
-    absolute,
     cells_of_all,
     cells_to_write,
     compression_text,

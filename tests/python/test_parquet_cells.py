@@ -495,13 +495,24 @@ def test_shards_of_a_table(tmp_path, kind):
     assert [column["name"] for column in said["obs"]] == list(frame.columns)
 
 
-def test_a_column_named_as_obs_has_to_be_there(tmp_path):
-    path = write(tmp_path / "a.parquet", {"A": [1.0], "age": [3]})
+@pytest.mark.parametrize("verb", ["info", "plan", "shard", "export", "preprocess", "simulate"])
+def test_a_column_named_as_obs_has_to_be_there(tmp_path, verb):
+    path, out = write(tmp_path / "a.parquet", {"A": [1.0], "age": [3]}), tmp_path / "out.h5ad"
+    outputs = {
+        "shard": ["--output-dir", tmp_path / "shards"],
+        "export": ["--output", out],
+        "preprocess": ["--output", out],
+        "simulate": ["--output", out, "--cells", "1"],
+    }
+    cells = ["--like", path] if verb == "simulate" else [path]
     run = subprocess.run(
-        [PROGRAM, "info", path, "--obs-columns", "aeg"], capture_output=True, text=True
+        [PROGRAM, verb, *cells, "--obs-columns", "aeg", *outputs.get(verb, [])],
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 1
     assert "no column 'aeg'" in run.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["a.parquet"]
 
 
 def test_a_conversion_without_a_cache(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -237,6 +238,51 @@ def test_an_anndata_in_memory(paths, tmp_path):
     np.testing.assert_array_equal(shards.read(slice(None)).x.toarray(), expected.X.toarray())
     cf.export_h5ad(some, tmp_path / "some.h5ad")
     assert list(anndata.read_h5ad(tmp_path / "some.h5ad").obs_names) == list(expected.obs_names)
+
+
+def test_the_gene_order_of_the_source_comes_back_from_the_shards_of_it(paths, whole, tmp_path):
+    shards = cf.convert_to_shards(paths[0], tmp_path / "mean", gene_order="mean")
+    others = cf.convert_to_shards(paths[1], tmp_path / "other")
+    in_mean_order = list(cf.open(shards).var_names)
+    names = list(whole.var_names)
+    assert in_mean_order != names
+    out = tmp_path / "out.h5ad"
+    for given, wanted in [
+        (str(shards.path), names),
+        (cf.open(shards), names),
+        (cf.open(shards, genes=in_mean_order), in_mean_order),
+        (cf.open([shards, others], join="inner"), names),
+        (cf.open([others, shards], join="inner"), names),
+        (cf.open([others, shards], join="inner")[N[1]:], names),
+    ]:  # fmt: skip
+        cf.export_h5ad(given, out, overwrite=True)
+        found = anndata.read_h5ad(out)
+        assert list(found.var_names) == wanted
+        np.testing.assert_array_equal(
+            found.X.toarray(), whole[found.obs_names, found.var_names].X.toarray()
+        )
+
+
+def test_a_file_that_a_glob_would_find_later_is_none_of_the_cells(paths, tmp_path):
+    folder = tmp_path / "atlas"
+    folder.mkdir()
+    shutil.copy(paths[0], folder / "b.h5ad")
+    cells = cf.open(folder / "*.h5ad")
+    shutil.copy(paths[1], folder / "a.h5ad")
+    result = cf.convert_to_shards(cells, tmp_path / "shards")
+    manifest = json.loads((tmp_path / "shards/shard_metadata.json").read_text())
+    assert result.n_cells == N[0]
+    assert [source["path"] for source in manifest["sources"]] == [str(folder / "b.h5ad")]
+
+
+def test_an_anndata_in_a_list(paths, tmp_path):
+    adata = anndata.read_h5ad(paths[0])
+    adata.uns["of"] = "all"
+    cf.export_h5ad([adata], tmp_path / "one.h5ad")
+    assert anndata.read_h5ad(tmp_path / "one.h5ad").uns["of"] == "all"
+    cf.export_h5ad([adata, str(paths[1])], tmp_path / "two.h5ad")
+    two = anndata.read_h5ad(tmp_path / "two.h5ad")
+    assert list(two.obs_names) == [f"{f}-{i}" for f in range(2) for i in range(N[f])]
 
 
 @pytest.mark.parametrize("kind", ["filter", "rows and genes", "genes", "any order", "all"])

@@ -210,7 +210,7 @@ def test_an_input_that_changed_is_named(atlas, tmp_path):
     with pytest.raises(CorruptDataError, match="the files are not those"):
         cf.cluster.write_shards(elsewhere, 0)
     changed.unlink()
-    with pytest.raises(CorruptDataError, match="the files are not those"):
+    with pytest.raises(NotFoundError, match=r"atlas_1\.h5ad"):
         cf.cluster.write_shards(elsewhere, 0)
     os.rename(tmp_path / "atlas_0.h5ad", tmp_path / "moved.h5ad")
     with pytest.raises(NotFoundError, match="atlas_"):
@@ -333,4 +333,19 @@ def test_relative_paths_become_absolute(atlas, tmp_path, monkeypatch):
     with cf.cluster.plan_shards("atlas_*.h5ad", "many", shard_size=100) as plan:
         monkeypatch.chdir("/")
         cf.cluster.finish_shards(plan, [cf.cluster.write_shards(plan, plan.missing)])
+    assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+    monkeypatch.chdir(tmp_path)
+    cells = cf.open("atlas_*.h5ad").filter("donor == 'd1'")
+    plan = pickle.dumps(cf.cluster.plan_shards(cells, "chosen", shard_size=40))
+    monkeypatch.chdir("/")
+    assert len(cf.cluster.write_shards(pickle.loads(plan), 0)) == 1
+
+
+def test_an_anndata_in_backed_mode_is_its_file(tmp_path):
+    make_anndata(n_cells=100).write_h5ad(tmp_path / "a.h5ad")
+    cf.convert_to_shards(tmp_path / "a.h5ad", tmp_path / "one", shard_size=60)
+    backed = anndata.read_h5ad(tmp_path / "a.h5ad", backed="r")
+    with cf.cluster.plan_shards(backed, tmp_path / "many", shard_size=60) as plan:
+        cf.cluster.finish_shards(plan, [cf.cluster.write_shards(plan, plan.missing)])
+    backed.file.close()
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")

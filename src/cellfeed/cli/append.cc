@@ -27,7 +27,7 @@ convert::InputCells open_cells_to_append(const Session& session, AppendArguments
   open.layers = std::move(there.layers);
   open.obsm = std::move(there.obsm);
   open.genes = std::move(there.genes);
-  return open_cells(session, arguments.inputs);
+  return open_cells(session, arguments.inputs, MissingGenes::kAreOfResult);
 }
 
 int run_append_to_shards(Session& session, AppendArguments& arguments) {

@@ -77,7 +77,7 @@ int run_bench(Session& session, BenchArguments& arguments) {
   options.var_keys = arguments.var_keys;
   arguments.tuning.stop = session.stop.get_token();
   const auto cells = collection::Collection::open(arguments.inputs, options);
-  warn_left_out(session, *cells);
+  warn_left_out(*cells);
   const auto result = loader::tune(cells, arguments.tuning);
   if (!arguments.plot.empty()) {
     const std::string svg = draw_rate_plot(result);

@@ -43,15 +43,15 @@ void add_matrix_options(CLI::App& verb, InputArguments& arguments) {
       ->type_name("NAME");
 }
 
-convert::InputCells open_cells(const Session& session, const InputArguments& arguments) {
+convert::InputCells open_cells(const Session& session, const InputArguments& arguments,
+                               MissingGenes missing) {
   convert::InputOptions open = arguments.open;
   if (!arguments.cache.dir.empty()) open.row_maker = row_maker(session, arguments.cache);
   const convert::OpenedInputs opened = convert::open_inputs(open);
-  warn_left_out(session, *opened.input.cells);
-  if (session.quiet) return opened.input;
+  warn_left_out(*opened.input.cells);
   for (const std::string& warning : opened.warnings) fmt::print(stderr, "--filter: {}\n", warning);
-  if (const std::string& text = opened.input.cells->missing_genes_text(); !text.empty())
-    fmt::print(stderr, "{}\n", text);
+  const std::string& text = opened.input.cells->missing_genes_text();
+  if (missing == MissingGenes::kWarn && !text.empty()) fmt::print(stderr, "{}\n", text);
   return opened.input;
 }
 

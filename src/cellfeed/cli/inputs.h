@@ -21,8 +21,10 @@ struct InputArguments {
 void add_input_options(CLI::App& verb, InputArguments& arguments);
 // --layers and --obsm.
 void add_matrix_options(CLI::App& verb, InputArguments& arguments);
-// Prints on stderr what of the files is left out, unless quiet.
-convert::InputCells open_cells(const Session& session, const InputArguments& arguments);
+enum class MissingGenes { kWarn, kAreOfResult };
+// Prints on stderr what is left out of the files, also when quiet, which is about progress.
+convert::InputCells open_cells(const Session& session, const InputArguments& arguments,
+                               MissingGenes missing = MissingGenes::kWarn);
 // The same for another process: keyword arguments of Python's cellfeed.open, and "filter".
 nlohmann::json json_of(const InputArguments& arguments);
 

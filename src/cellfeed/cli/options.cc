@@ -120,9 +120,9 @@ void add_obs_options(CLI::App& verb, convert::ObsChoice& obs) {
       ->type_name("NAME");
 }
 
-void warn_left_out(const Session& session, const collection::Collection& cells) {
+void warn_left_out(const collection::Collection& cells) {
   const std::string text = cells.left_out_text();
-  if (!session.quiet && !text.empty()) fmt::print(stderr, "{}\n", text);
+  if (!text.empty()) fmt::print(stderr, "{}\n", text);
 }
 
 void add_choice_options(CLI::App& verb, format::FileChoice& choice) {

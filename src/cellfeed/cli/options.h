@@ -43,7 +43,7 @@ void add_var_key_option(CLI::App& verb, std::vector<std::string>& keys);
 // --obs and --exclude-obs.
 void add_obs_options(CLI::App& verb, convert::ObsChoice& obs);
 // Says on stderr what of the files is left out though nobody chose that.
-void warn_left_out(const Session& session, const collection::Collection& cells);
+void warn_left_out(const collection::Collection& cells);
 // --genome, --feature-type, --modality, --transpose, --genes-column, --values-column, --var and
 // --obs-columns.
 void add_choice_options(CLI::App& verb, format::FileChoice& choice);

@@ -76,7 +76,7 @@ int run_plan(Session& session, PlanArguments& arguments) {
   options.join = collection::join_from_name(arguments.join);
   options.var_keys = arguments.var_keys;
   const auto cells = collection::Collection::open(arguments.inputs, options);
-  warn_left_out(session, *cells);
+  warn_left_out(*cells);
   auto& plan = arguments.run.plan;
   plan.partition =
       sampling::partition_from_name(arguments.partition, cells->is_chunked(), plan.world_size);

@@ -1,6 +1,8 @@
 #include "cellfeed/cloud/schemes.h"
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "cellfeed/cloud/bucket_file_system.h"
 #include "cellfeed/cloud/http/http_file_system.h"
@@ -12,16 +14,19 @@ namespace cellfeed::cloud {
 
 void register_schemes() {
   // For good: files may be closed while the process ends.
-  static const bool is_done = [] {
+  static const auto* const kept = [] {
+    auto* all = new std::vector<std::unique_ptr<io::FileSystemRegistration>>();
+    const auto add = [&](const char* scheme, const auto& files) {
+      all->push_back(std::make_unique<io::FileSystemRegistration>(scheme, files));
+    };
     const auto http = make_http_file_system();
-    for (const char* scheme : {"http", "https"}) new io::FileSystemRegistration(scheme, http);
+    for (const char* scheme : {"http", "https"}) add(scheme, http);
     const auto buckets = make_bucket_file_system();
-    for (const char* scheme : {"s3", "gs", "gcs", "az", "abfs", "abfss"})
-      new io::FileSystemRegistration(scheme, buckets);
+    for (const char* scheme : {"s3", "gs", "gcs", "az", "abfs", "abfss"}) add(scheme, buckets);
     io::on_look_anew([] { recent_objects().forget_below(""); });
-    return true;
+    return all;
   }();
-  static_cast<void>(is_done);
+  static_cast<void>(kept);
 }
 
 }  // namespace cellfeed::cloud

@@ -53,8 +53,9 @@ std::string Collection::left_out_text() const {
 
 std::shared_ptr<const Collection> Collection::open(const std::vector<std::string>& paths,
                                                    const CollectionOptions& options) {
-  return std::make_shared<const Collection>(format::open_stores(expand_paths(paths), options.open),
-                                            options);
+  auto stores = format::open_stores(expand_paths(paths), options.open);
+  format::require_obs_columns(stores, options.open.choice);
+  return std::make_shared<const Collection>(std::move(stores), options);
 }
 
 Collection::Collection(std::vector<std::unique_ptr<format::RowStore>> stores,

@@ -38,9 +38,10 @@ using ExportedPart = std::variant<Rows, std::shared_ptr<arrow::Table>>;
 // back; empty: the same.
 std::vector<std::int64_t> source_gene_order(const ExportOptions& options, const Sources& sources) {
   if (options.keep_stored_gene_order || !sources.has_joined_axis(0)) return {};
-  const std::string first = options.input.all_paths().front();
-  if (!shard::is_shard_dir(first)) return {};
-  const shard::ShardDirectory directory(first, {.reads_genes = false});
+  const format::StoreInfo& first = sources.store(0).info();
+  if (first.format != "shard") return {};
+  const std::string dir = first.path.substr(0, first.path.rfind('/'));
+  const shard::ShardDirectory directory(dir, {.reads_genes = false});
   if (directory.manifest().gene_order != shard::GeneOrder::kMean) return {};
   const auto original = shard::read_genes(directory).original_position;
   std::vector<std::int64_t> order(original.size());
@@ -49,7 +50,7 @@ std::vector<std::int64_t> source_gene_order(const ExportOptions& options, const 
             [&](std::int64_t a, std::int64_t b) { return original[a] < original[b]; });
   if (std::ssize(order) != sources.genes().size())
     throw Error(ErrorKind::kCorruptData, "lists original positions for another number of genes",
-                first);
+                dir);
   return order;
 }
 

@@ -48,7 +48,7 @@ CellsPtr open_all(const InputOptions& options) {
   CellsPtr cells = open_matrix(paths, options, options.layer);
   std::vector<collection::NamedMatrix> further;
   for (const std::string& name : names) {
-    if (name == options.layer)
+    if (name == format::layer_path(options.layer))
       throw_invalid("'{}' cannot be one of layers: it is the matrix that {} names", name,
                     argument("layer"));
     further.push_back({name, open_matrix(paths, options, name)});
