@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from pandas.testing import assert_frame_equal
+from program import completed
 from shard_reader import ShardDirectory
 
 import cellfeed as cf
@@ -210,6 +211,17 @@ def test_genes_are_found_by_name_and_totals_kept(files):
     )
     directory = ShardDirectory(shards)
     assert [directory.total(cell) for cell in range(0, 150, 11)] == list(sums[::11])
+
+
+@pytest.mark.parametrize(("missing", "is_warned"), [("warn", 1), ("zero", 0)])
+def test_the_program_warns_once_of_missing_genes(files, missing, is_warned):
+    shards = files["folder"] / "shards"
+    cf.convert_to_shards(paths_of(files, "a"), shards)
+    make_cells(5, 60, ["B"], GENES[:25]).write_h5ad(files["folder"] / "d.h5ad")
+    done = completed(
+        "append", files["folder"] / "d.h5ad", "--to", shards, "--missing-genes", missing
+    )
+    assert (done.stdout + done.stderr).count("5 of the 30 genes") == is_warned
 
 
 def test_labels_are_right_in_shards_of_either_kind(files):

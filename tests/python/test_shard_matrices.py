@@ -353,3 +353,14 @@ def test_a_layer_beside_raw_is_refused_before_anything_is_written(path, tmp_path
             cf.export_h5ad(given, tmp_path / "back.h5ad")
         assert not (tmp_path / "s" / "shard_metadata.json").exists()
         assert not (tmp_path / "back.h5ad").exists()
+
+
+@pytest.mark.parametrize("layer", ["spliced", "layers/spliced"])
+@pytest.mark.parametrize("again", ["spliced", "layers/spliced"])
+def test_a_matrix_is_not_written_twice(path, tmp_path, layer, again):
+    said = run(
+        "shard", path, "--output-dir", tmp_path / "s", "--layer", layer, "--layers", again, code=1
+    )
+    assert "'layers/spliced' cannot be one of layers" in said
+    with pytest.raises(InvalidArgumentError, match="spliced"):
+        cf.open(path, layer=layer, layers=[again])
