@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/matrix/one_array.h"
 
 namespace cellfeed::matrix {
 namespace {
@@ -111,22 +112,7 @@ std::optional<DType> dtype_of_arrow(const arrow::DataType& type) {
 }
 
 FixedColumn make_fixed_column(const std::string& name, const arrow::ChunkedArray& chunked) {
-  std::shared_ptr<arrow::Array> array;
-  if (chunked.num_chunks() == 1) {
-    array = chunked.chunk(0);
-  } else {
-    const arrow::ChunkedArray* source = &chunked;
-    std::shared_ptr<arrow::ChunkedArray> unified;
-    if (chunked.type()->id() == arrow::Type::DICTIONARY && chunked.num_chunks() > 0) {
-      unified = value_or_throw(
-          arrow::DictionaryUnifier::UnifyChunkedArray(
-              std::make_shared<arrow::ChunkedArray>(chunked.chunks(), chunked.type())),
-          name);
-      source = unified.get();
-    }
-    array = source->num_chunks() == 0 ? value_or_throw(arrow::MakeEmptyArray(chunked.type()), name)
-                                      : value_or_throw(arrow::Concatenate(source->chunks()), name);
-  }
+  std::shared_ptr<arrow::Array> array = value_or_throw(one_array(chunked), name);
   FixedColumn column;
   column.is_text =
       array->type_id() == arrow::Type::STRING || array->type_id() == arrow::Type::LARGE_STRING;

@@ -10,6 +10,7 @@
 #include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/matrix/cast_array.h"
 #include "cellfeed/matrix/obs_union.h"
+#include "cellfeed/matrix/one_array.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -23,16 +24,8 @@ const arrow::DictionaryType* as_dictionary(const arrow::DataType& type) {
 }
 
 ArrayPtr one_chunk(const arrow::ChunkedArray& column, std::string_view name) {
-  if (column.num_chunks() == 1) return column.chunk(0);
-  const std::string what = fmt::format("join the pieces of column '{}'", name);
-  if (column.num_chunks() == 0) return check_arrow(arrow::MakeEmptyArray(column.type()), what);
-  if (column.type()->id() != arrow::Type::DICTIONARY)
-    return check_arrow(arrow::Concatenate(column.chunks()), what);
-  auto unified =
-      check_arrow(arrow::DictionaryUnifier::UnifyChunkedArray(
-                      std::make_shared<arrow::ChunkedArray>(column.chunks(), column.type())),
-                  what);
-  return check_arrow(arrow::Concatenate(unified->chunks()), what);
+  return check_arrow(matrix::one_array(column),
+                     fmt::format("join the pieces of column '{}'", name));
 }
 
 std::string type_text(const arrow::DataType& type) {
