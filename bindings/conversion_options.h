@@ -47,18 +47,16 @@ nanobind::dict figures_of(const Result& r) {
   return out;
 }
 
-// What InputCells holds: the collection, make_unique, the steps that chose its cells, content and
-// paths.
+// What InputCells holds: the collection, make_unique, the steps that chose its cells and paths.
 using GivenCells = std::tuple<std::shared_ptr<const collection::Collection>, bool,
-                              std::vector<std::string>, std::uint64_t, std::vector<FilePath>>;
+                              std::vector<std::string>, std::vector<FilePath>>;
 
 inline convert::InputCells input_cells(GivenCells given) {
-  auto& [cells, make_unique, steps, content, paths] = given;
+  auto& [cells, make_unique, steps, paths] = given;
   const std::string selection = convert::selection_json(*cells, steps);
   return {.cells = std::move(cells),
           .make_unique = make_unique,
           .selection_json = selection,
-          .content = content,
           .paths = path_bytes(std::move(paths))};
 }
 

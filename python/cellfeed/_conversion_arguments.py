@@ -27,9 +27,8 @@ from .collection import CellCollection
 from .errors import InvalidArgumentError
 from .opening import open_to_write
 
-# What the core takes for a collection: its core, make_unique, the steps that chose it, its content,
-# its files.
-InputCells: TypeAlias = tuple[_core.Collection, bool, list[str], int, list[str]]
+# What the core takes for a collection: its core, make_unique, the steps that chose it, its files.
+InputCells: TypeAlias = tuple[_core.Collection, bool, list[str], list[str]]
 
 
 @contextmanager
@@ -62,7 +61,7 @@ def input_cells(cells: CellCollection) -> InputCells:
     len(cells)  # an error where it is closed
     origin = cells._origin
     how = origin.options
-    return cells._core, how.make_unique, origin.steps, origin.fingerprint(0), origin.paths
+    return cells._core, how.make_unique, origin.steps, origin.paths
 
 
 def cells_of_all(given: Data | CellCollection, name: str) -> CellCollection:

@@ -26,10 +26,6 @@ class Files:
         """None: all of the files."""
         return []
 
-    def fingerprint(self, of_core: int) -> int:
-        """The core's, which has looked at the files."""
-        return of_core
-
     def reduce(self, cells: Cells) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by: it opens the files again."""
         paths = [absolute(path) for path in self.paths]

@@ -11,14 +11,12 @@ from ._arguments import absolute, as_names, as_paths, is_anndata
 from ._cells.open_options import OpenOptions
 from ._cells.protocols import Cells
 from ._cores import Item, several_core
-from ._lazy import cached_property
 from ._options import Data
 from .collection import CellCollection
 from .errors import CorruptDataError, InvalidArgumentError
 
 if TYPE_CHECKING:
     import anndata
-    import pyarrow as pa
 
 
 def items_of(given: Data, matrices: Sequence[str], name: str = "paths") -> list[Item]:
@@ -72,7 +70,7 @@ def open_several(
 
     tables = [arrow_table(item.obs) if is_anndata(item) else None for item in items]
     core = several_core(items, options, tables)
-    return with_obs(CellCollection(core, Several(items, options, tables), []), obs)
+    return with_obs(CellCollection(core, Several(items, options), []), obs)
 
 
 def with_obs(cells: CellCollection, obs: Sequence[str] | str | None) -> CellCollection:
@@ -88,7 +86,6 @@ class Several:
 
     items: list[Item]
     options: OpenOptions
-    tables: list[pa.Table | None]
 
     @property
     def paths(self) -> list[str]:
@@ -99,20 +96,6 @@ class Several:
     def steps(self) -> list[str]:
         """None: all of them."""
         return []
-
-    def fingerprint(self, of_core: int) -> int:
-        """The core's, and all of obs that is in memory."""
-        return self._content ^ of_core
-
-    @cached_property
-    def _content(self) -> int:
-        from ._cells.anndata_arrays import content_of
-
-        content = 0
-        for number, table in enumerate(self.tables):
-            if table is not None:
-                content ^= (content_of(table) * (2 * number + 1)) % 2**64
-        return content
 
     def reduce(self, cells: Cells) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by."""

@@ -173,7 +173,7 @@ class CellTable:
     @property
     def fingerprint(self) -> int:
         """Changes with any of the files, their order, the gene axis or fixed categories."""
-        return self._origin.fingerprint(self._core.fingerprint)
+        return self._core.fingerprint
 
     @property
     def files(self) -> list[StoredFile]:

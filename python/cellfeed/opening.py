@@ -14,7 +14,6 @@ from ._cells.open_options import OpenOptions
 from ._cells.protocols import Cells
 from ._cores import Item, anndata_core, cache_folder, files_core
 from ._files import Files
-from ._lazy import cached_property
 from ._options import (
     Access,
     CacheMode,
@@ -35,7 +34,6 @@ from .storage import add_options, set_for_paths, taken_back_on_failure
 
 if TYPE_CHECKING:
     import anndata
-    import pyarrow as pa
 
 
 # Which files an option is for, and no AnnData in memory.
@@ -346,7 +344,7 @@ def _open_in_memory(
 
     obs_table = arrow_table(adata.obs)
     core = anndata_core(adata, options, obs_table)
-    return with_obs(CellCollection(core, InMemory(adata, options, obs_table), []), obs)
+    return with_obs(CellCollection(core, InMemory(adata, options), []), obs)
 
 
 @dataclass(frozen=True)
@@ -355,7 +353,6 @@ class InMemory:
 
     adata: anndata.AnnData
     options: OpenOptions
-    obs: pa.Table
 
     @property
     def paths(self) -> list[str]:
@@ -367,24 +364,11 @@ class InMemory:
         """None: all of the AnnData."""
         return []
 
-    def fingerprint(self, of_core: int) -> int:
-        """The core's, of the matrix, and all of obs."""
-        return self._content ^ of_core
-
-    @cached_property
-    def _content(self) -> int:
-        from ._cells.anndata_arrays import content_of
-
-        return content_of(self.obs)
-
     def reduce(self, cells: Cells) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by."""
-        from ._cells.anndata_arrays import arrow_table
-
         # A copy is made of the AnnData as it is now, and has to be that of then.
         now = _open_in_memory(self.adata, self.options, None)
-        is_same = self.obs.equals(arrow_table(self.adata.obs))
-        if now.fingerprint != cells.fingerprint or not is_same:
+        if now.fingerprint != cells.fingerprint:
             raise CorruptDataError(
                 "the AnnData was changed since it was opened, so that a copy in another process "
                 "would hold other values or labels: open it again, or open a copy (adata.copy())"

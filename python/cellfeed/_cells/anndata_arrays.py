@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -120,26 +119,6 @@ def rows_table(frame: pd.DataFrame) -> _core.Collection:
         indptr, indices, values, "float32", 0, arrow_table(frame), no_genes, "table in memory",
         False, None, [],
     )  # fmt: skip
-
-
-def content_of(table: pa.Table) -> int:
-    """64 bits that change with any value of a table, whatever lies in memory under missing ones.
-
-    Parameters
-    ----------
-    table
-        Of :func:`arrow_table`.
-    """
-    digest = hashlib.blake2b(digest_size=8)
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        values = column.to_pandas()
-        labels = list(values.cat.categories) if hasattr(values, "cat") else None
-        digest.update(values.isna().to_numpy().tobytes())  # None is not "None"
-        if values.dtype == object:  # texts, or lists, which have no hash
-            values = values.astype(str)
-        digest.update(repr((name, str(column.type), labels)).encode())
-        digest.update(pd.util.hash_pandas_object(values, index=False).to_numpy().tobytes())
-    return int.from_bytes(digest.digest(), "little")
 
 
 def path_of_backed(adata: anndata.AnnData, matrices: Sequence[str] = ()) -> str:

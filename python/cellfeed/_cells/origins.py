@@ -43,10 +43,6 @@ class Chosen:
     def _own_steps(self) -> list[str]:
         raise NotImplementedError
 
-    def fingerprint(self, of_core: int) -> int:
-        """As of the other one: the core knows the rows and the genes."""
-        return self._before.fingerprint(of_core)
-
 
 @dataclass(frozen=True)
 class Selected(Chosen):

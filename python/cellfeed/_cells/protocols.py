@@ -32,9 +32,6 @@ class Origin(Protocol):
     def steps(self) -> list[str]:
         """What was chosen of what was opened, in words; none where it is all of it."""
 
-    def fingerprint(self, of_core: int) -> int:
-        """What the collection's fingerprint is, where that of its core does not tell all."""
-
     def reduce(self, cells: Cells) -> tuple[object, ...]:
         """What pickle makes a copy of the collection by."""
 

@@ -88,7 +88,7 @@ std::string conversion_plan(const ConvertOptions& options, std::span<const Plann
   };
   if (options.shuffle) plan["shuffle_seed"] = options.seed;
   if (options.base) plan["appended_to"] = shard::checksum_to_text(options.base->fingerprint());
-  plan["selection"] = {options.input.selection_json, options.input.content};
+  plan["selection"] = options.input.selection_json;
   plan["sources"] = sources_json(sources);
   for (const PlannedMatrix& matrix : matrices.subspan(1))
     plan["matrices"].push_back({{"name", matrix.name},

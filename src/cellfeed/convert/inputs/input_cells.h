@@ -1,7 +1,6 @@
 // InputCells: the cells that a conversion, an export or a simulation reads, as a collection.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,8 +16,6 @@ struct InputCells {
   bool make_unique = false;  // as it was opened
   // {"cells_of": all there were, "steps": [...]}; "{}" for all of them in their order.
   std::string selection_json = "{}";
-  // Changes with what the stores' fingerprints do not tell: obs in memory.
-  std::uint64_t content = 0;
   // The files and shard directories that were opened, also those of which no cell is left. Empty:
   // as the stores say.
   std::vector<std::string> paths{};

@@ -4,6 +4,8 @@
 #include <arrow/api.h>
 #include <xxhash.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "cellfeed/base/mix.h"
 #include "cellfeed/base/nearest_name.h"
 #include "cellfeed/format/csr_row.h"
+#include "cellfeed/format/memory/table_content.h"
 
 namespace cellfeed::format::memory {
 namespace {
@@ -95,6 +98,7 @@ class MemoryStore final : public RowStore {
   matrix::GeneAxis genes_;
   std::unique_ptr<RowDecoder> decoder_;
   const Processing processing_;
+  mutable std::atomic<std::uint64_t> fingerprint_ = 0;  // once it is known
 };
 
 void check_indptr(const StoredCsr& rows) {
@@ -149,6 +153,7 @@ matrix::FixedColumn MemoryStore::obs_column(const std::string& name) const {
 }
 
 std::uint64_t MemoryStore::fingerprint() const {
+  if (const std::uint64_t known = fingerprint_.load()) return known;
   const auto hash_of = [](const auto& array) {
     return XXH3_64bits(array.data(), array.size() * sizeof(array[0]));
   };
@@ -157,8 +162,9 @@ std::uint64_t MemoryStore::fingerprint() const {
                                    hash_of(rows_.values), static_cast<std::uint64_t>(rows_.n_cols)})
     hash = mix(hash, part);
   for (const auto& name : genes_.names) hash = mix(hash, name);
-  for (const auto& name : obs_names()) hash = mix(hash, name);
-  return hash;
+  hash = mix(hash, table_content(*obs_));
+  fingerprint_ = std::max<std::uint64_t>(1, hash);
+  return fingerprint_;
 }
 
 void MemoryRows::sizes(std::span<std::int64_t> nnz) const {
