@@ -11,7 +11,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "arrays.h"
-#include "arrow_stream.h"
 #include "bindings.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/collection/collection.h"
@@ -25,6 +24,7 @@
 #include "gil.h"
 #include "open_collection.h"
 #include "paths.h"
+#include "table.h"
 #include "waiting_calls.h"
 #include "watched_work.h"
 
@@ -92,7 +92,7 @@ std::string store_processing(const Collection& self, std::int64_t s) {
 }
 
 // Names of the cells of one store, in its order; O(cells) memory.
-ArrowStream read_obs_names(const Collection& self, std::int64_t s) {
+Table read_obs_names(const Collection& self, std::int64_t s) {
   const format::RowStore& store = checked_store(self, s);
   const matrix::FixedColumn column = store.obs_column("_index");
   if (!column.is_categorical)
@@ -117,10 +117,10 @@ ArrowStream read_obs_names(const Collection& self, std::int64_t s) {
 
 // A table of each of these stores; remote ones are read side by side.
 template <typename Read>
-std::vector<ArrowStream> read_of_stores(const Collection& self,
-                                        const std::vector<std::int64_t>& stores, const Read& read) {
+std::vector<Table> read_of_stores(const Collection& self, const std::vector<std::int64_t>& stores,
+                                  const Read& read) {
   return call_released(self.is_remote(), [&] {
-    std::vector<ArrowStream> tables(stores.size());
+    std::vector<Table> tables(stores.size());
     self.step_stores(std::ssize(stores), [&](std::int64_t i) {
       const auto at = static_cast<std::size_t>(i);
       tables[at] = read(self, stores[at]);
@@ -167,8 +167,6 @@ void bind_collection(nb::module_& module) {
         return matrix::explain_missing_genes(missing, axes);
       },
       "missing"_a, "names"_a);
-  nb::class_<ArrowStream>(module, "ArrowStream")
-      .def("__arrow_c_stream__", &ArrowStream::export_stream, "requested_schema"_a = nb::none());
   module.def(
       "expand_paths",
       [](std::vector<FilePath> paths) {
@@ -360,7 +358,7 @@ void bind_collection(nb::module_& module) {
           "read_obs",
           [](const Collection& self, std::int64_t s, std::int64_t begin, std::int64_t end) {
             return call_released(self.is_remote(), [&] {
-              return ArrowStream{checked_store(self, s).read_obs(begin, end)};
+              return Table{checked_store(self, s).read_obs(begin, end)};
             });
           },
           "store"_a, "begin"_a, "end"_a)
@@ -374,7 +372,7 @@ void bind_collection(nb::module_& module) {
           "read_var",
           [](const Collection& self, const std::vector<std::int64_t>& stores) {
             return read_of_stores(self, stores, [](const Collection& cells, std::int64_t s) {
-              return ArrowStream{checked_store(cells, s).read_var()};
+              return Table{checked_store(cells, s).read_var()};
             });
           },
           "stores"_a);

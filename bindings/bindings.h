@@ -7,6 +7,7 @@ namespace cellfeed::bindings {
 
 void bind_errors(nanobind::module_& module);
 void bind_cloud(nanobind::module_& module);
+void bind_table(nanobind::module_& module);
 void bind_collection(nanobind::module_& module);
 void bind_filter(nanobind::module_& module);
 void bind_sampling(nanobind::module_& module);

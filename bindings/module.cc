@@ -6,6 +6,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   cellfeed::bindings::bind_errors(module);
   cellfeed::bindings::bind_cloud(module);
+  cellfeed::bindings::bind_table(module);
   cellfeed::bindings::bind_collection(module);
   cellfeed::bindings::bind_filter(module);
   cellfeed::bindings::bind_sampling(module);

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "arrow_stream.h"
 #include "cellfeed/base/dtype.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/convert/cache/packed_store.h"
@@ -14,6 +13,7 @@
 #include "cellfeed/convert/inputs/input_cells.h"
 #include "cellfeed/format/memory/memory_store.h"
 #include "gil.h"
+#include "table.h"
 #include "waiting_calls.h"
 #include "watched_work.h"
 

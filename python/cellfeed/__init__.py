@@ -40,6 +40,7 @@ _LAZY = {
     "SamplingStrategy": "strategies",
     "SelectGenes": "transforms",
     "Streaming": "strategies",
+    "Table": "_core",
     "WeightedCellSampler": "samplers",
     "WholeShards": "strategies",
     "append_to_shards": "appending",
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from . import errors as errors
     from . import series as series
     from . import training as training
+    from ._core import Table as Table
     from .adapters import MultiIndexable as MultiIndexable
     from .appending import append_to_shards as append_to_shards
     from .batch import Batch as Batch

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,13 @@ from ._arguments import as_text, suggestion
 from ._batch_matrices import BatchMatrices
 from ._batch_source import AnyBlock, BatchSource, Columns, as_csr
 from ._cells.lazy_obs import as_pandas
+from ._cells.tables import table_of
 from ._extras import pd, scipy
 from ._lazy import cached_property
 from ._on_device import MovesToDevice, Tensors
 from .errors import NoSuchKeyError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ._options import Label
 
 # What an obs column is: an array, or a tensor.
@@ -52,12 +51,15 @@ class CellArrays(ObsColumns[np.ndarray], Protocol):
         """One matrix."""
 
 
-class BatchObs(Mapping[str, Values]):
+class BatchObs(Generic[Values]):
     """obs columns of a batch by name.
 
     ``obs["cell_type"]`` is int64 codes for a categorical (-1 = missing), numbers otherwise (NaN =
-    missing); :meth:`labels` gives the labels behind the codes.
+    missing); :meth:`labels` gives the labels behind the codes. It is read as a ``dict`` is, and
+    any Arrow library takes it.
     """
+
+    # No Mapping: polars would take the codes of one.
 
     def __init__(self, core: ObsColumns[Values], columns: Columns) -> None:
         self._core = core
@@ -81,6 +83,22 @@ class BatchObs(Mapping[str, Values]):
 
     def __len__(self) -> int:
         return len(self._columns)
+
+    def keys(self) -> list[str]:
+        """Names of the columns."""
+        return list(self._columns)
+
+    def values(self) -> list[Values]:
+        """What the columns hold."""
+        return [self[name] for name in self]
+
+    def items(self) -> list[tuple[str, Values]]:
+        """Names, and what the columns hold."""
+        return [(name, self[name]) for name in self]
+
+    def get(self, name: str, default: Any = None) -> Values | Any:
+        """What a column holds, or the default where it was not loaded."""
+        return self[name] if name in self else default  # noqa: SIM401
 
     def __repr__(self) -> str:
         return f"BatchObs({', '.join(self._columns) or 'empty'})"
@@ -121,27 +139,12 @@ class BatchObs(Mapping[str, Values]):
         """One column as pandas has it: a ``Categorical``, or an array of numbers."""
         return as_pandas(_as_numpy(self[name]), self._columns[name])
 
-    def to_arrow(self) -> pa.Table:
-        """An Arrow table; categoricals as dictionaries."""
-        import pyarrow as pa
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """For any Arrow library: ``pyarrow.table(batch.obs)``, ``polars.DataFrame(batch.obs)``.
 
-        columns = {}
-        for name, column in self._columns.items():
-            values = _as_numpy(self[name])
-            if column.is_categorical:
-                codes = pa.array(values, mask=values < 0)
-                columns[name] = pa.DictionaryArray.from_arrays(
-                    codes, _category_array(column.categories), ordered=column.ordered
-                )
-            else:
-                columns[name] = pa.array(values)
-        return pa.table(columns)
-
-
-def _category_array(categories: Sequence[Label]) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.array(categories) if categories else pa.array([], pa.string())
+        Categoricals are dictionaries; missing codes, and NaN, are null.
+        """
+        return table_of(self.to_pandas(), index=None).__arrow_c_stream__(requested_schema)
 
 
 def _as_numpy(values: object) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import numpy
 from numpy.typing import NDArray
+import pandas
 from typing_extensions import CapsuleType
 
 
@@ -51,10 +52,98 @@ def take_cache_warnings() -> list[str]:
     What went wrong with blocks that are kept, while reading went on; each once.
     """
 
-def explain_missing_genes(missing: Sequence[str], names: Sequence[str]) -> str: ...
+class TableColumn:
+    """A column of a table, as numpy has it."""
 
-class ArrowStream:
+    @staticmethod
+    def of_numbers(name: str, values: Annotated[NDArray, dict(shape=(None,), order='C', device='cpu', writable=False)], is_missing: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> TableColumn: ...
+
+    @staticmethod
+    def of_times(name: str, counts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], unit: str, is_duration: bool, zone: str) -> TableColumn: ...
+
+    @staticmethod
+    def of_texts(name: str, texts: list, is_missing: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> TableColumn: ...
+
+    @staticmethod
+    def of_codes(name: str, codes: Annotated[NDArray, dict(shape=(None,), order='C', device='cpu', writable=False)], categories: TableColumn, ordered: bool) -> TableColumn: ...
+
+    @staticmethod
+    def of_nulls(name: str, n: int) -> TableColumn: ...
+
+    def __len__(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def type(self) -> str:
+        """Arrow's name of it."""
+
+    @property
+    def values(self) -> numpy.ndarray:
+        """Anything where a value is missing, but None for texts."""
+
+    @property
+    def is_missing(self) -> numpy.ndarray | None:
+        """None where no value is missing."""
+
+    @property
+    def is_categorical(self) -> bool: ...
+
+    @property
+    def codes(self) -> numpy.ndarray:
+        """-1 where missing."""
+
+    @property
+    def categories(self) -> TableColumn: ...
+
+    @property
+    def ordered(self) -> bool: ...
+
+class Table:
+    """
+    A table of cells or genes.
+
+    Any Arrow library takes it: ``pyarrow.table(t)``, ``polars.DataFrame(t)``, duckdb; ``to_pandas()``
+    needs none.
+
+    Parameters
+    ----------
+    table
+        Of any Arrow library: what has ``__arrow_c_stream__`` or ``__arrow_c_array__``.
+    """
+
+    def __init__(self, table: object | None) -> None: ...
+
+    @staticmethod
+    def of(columns: Sequence[TableColumn], n_rows: int) -> Table: ...
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> CapsuleType: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, name: str) -> TableColumn: ...
+
+    def __repr__(self) -> str: ...
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def column_names(self) -> list[str]: ...
+
+    @property
+    def columns(self) -> list[TableColumn]: ...
+
+    def equals(self, other: Table) -> bool:
+        """Whether names, types and values are the same; NaN is NaN here."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """
+        A data frame: categorical columns stay so, and missing numbers are NaN.
+        """
+
+def explain_missing_genes(missing: Sequence[str], names: Sequence[str]) -> str: ...
 
 def expand_paths(paths: Sequence[str]) -> list[str]:
     """The files of paths and patterns, of which none may be there twice."""
@@ -197,11 +286,11 @@ class Collection:
 
     def gather_obs(self, column: ObsColumn, rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> numpy.ndarray: ...
 
-    def read_obs(self, store: int, begin: int, end: int) -> ArrowStream: ...
+    def read_obs(self, store: int, begin: int, end: int) -> Table: ...
 
-    def read_obs_names(self, stores: Sequence[int]) -> list[ArrowStream]: ...
+    def read_obs_names(self, stores: Sequence[int]) -> list[Table]: ...
 
-    def read_var(self, stores: Sequence[int]) -> list[ArrowStream]: ...
+    def read_var(self, stores: Sequence[int]) -> list[Table]: ...
 
 def rows_where(cells: Collection, text: str, what: str) -> tuple: ...
 

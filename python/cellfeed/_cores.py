@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
@@ -21,7 +21,6 @@ from .errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     import anndata
-    import pyarrow as pa
 
 # A path, or what is in memory.
 Item: TypeAlias = "str | anndata.AnnData"
@@ -75,7 +74,7 @@ def _finished(core: _core.Collection, options: OpenOptions) -> _core.Collection:
 
 
 def anndata_core(
-    adata: anndata.AnnData, options: OpenOptions, obs_table: pa.Table
+    adata: anndata.AnnData, options: OpenOptions, obs_table: _core.Table
 ) -> _core.Collection:
     """A copy of an AnnData, with its further matrices and labels.
 
@@ -86,7 +85,7 @@ def anndata_core(
     options
         How it is opened.
     obs_table
-        Of ``adata.obs``, by ``arrow_table``.
+        Of ``adata.obs``, by ``table_of``.
     """
     core = _copy(adata, options, options.layer, obs_table, options.genes, "AnnData in memory")
     further = [
@@ -100,7 +99,7 @@ def _copy(
     adata: anndata.AnnData,
     options: OpenOptions,
     layer: Layer,
-    obs_table: pa.Table,
+    obs_table: _core.Table,
     genes: list[str] | None,
     name: str,
 ) -> _core.Collection:
@@ -117,7 +116,7 @@ def _copy(
 
 
 def several_core(
-    items: Sequence[Item], options: OpenOptions, obs_tables: Sequence[pa.Table | None]
+    items: Sequence[Item], options: OpenOptions, obs_tables: Mapping[int, _core.Table]
 ) -> _core.Collection:
     """Files and AnnData in memory, in their order, as one.
 
@@ -128,7 +127,7 @@ def several_core(
     options
         How they are opened.
     obs_tables
-        Of each AnnData its obs; None for paths.
+        The obs of each AnnData, by its place among the items.
     """
 
     def joined(matrix: Layer) -> _core.Collection:
@@ -150,18 +149,18 @@ def several_core(
 def _parts(
     items: Sequence[Item],
     options: OpenOptions,
-    obs_tables: Sequence[pa.Table | None],
+    obs_tables: Mapping[int, _core.Table],
     matrix: Layer,
 ) -> Iterator[_core.Collection]:
     # How their genes are joined is settled once all are there.
     apart = replace(options, join="outer", genes=None)
-    numbered = enumerate(zip(items, obs_tables, strict=True))
-    for in_memory, group in groupby(numbered, lambda entry: is_anndata(entry[1][0])):
+    for in_memory, group in groupby(enumerate(items), lambda entry: is_anndata(entry[1])):
         if not in_memory:
-            yield _open_matrix([path for _, (path, _) in group], apart, matrix)
+            yield _open_matrix([path for _, path in group], apart, matrix)
             continue
-        for number, (adata, table) in group:
-            yield _copy(adata, apart, matrix, table, None, f"AnnData {number} in memory")
+        for number, adata in group:
+            table, name = obs_tables[number], f"AnnData {number} in memory"
+            yield _copy(adata, apart, matrix, table, None, name)
 
 
 def _require_equal_columns(parts: list[_core.Collection], matrix: str) -> None:

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _EXTRAS = {
-    "anndata": "scverse", "distributed": "dask", "lightning": "train",
+    "anndata": "scverse", "distributed": "dask", "lightning": "train", "pyarrow": "arrow",
     "pytorch_lightning": "train", "torch": "torch",
 }  # fmt: skip
 
@@ -48,8 +48,10 @@ class _Package:
 if TYPE_CHECKING:
     import anndata
     import pandas as pd
+    import pyarrow as pa
     import scipy.sparse
 else:
     anndata, pd, scipy = _Package("anndata"), _Package("pandas"), _Package("scipy")
+    pa = _Package("pyarrow")
 
-__all__ = ["anndata", "pd", "scipy", "with_extra"]
+__all__ = ["anndata", "pa", "pd", "scipy", "with_extra"]

@@ -10,6 +10,7 @@ from . import _core
 from ._arguments import absolute, as_names, as_paths, is_anndata
 from ._cells.open_options import OpenOptions
 from ._cells.protocols import Cells
+from ._cells.tables import table_of
 from ._cores import Item, several_core
 from ._options import Data
 from .collection import CellCollection
@@ -66,9 +67,7 @@ def _item(adata: anndata.AnnData, matrices: Sequence[str]) -> Item:
 def open_several(
     items: list[Item], options: OpenOptions, obs: Sequence[str] | str | None
 ) -> CellCollection:
-    from ._cells.anndata_arrays import arrow_table
-
-    tables = [arrow_table(item.obs) if is_anndata(item) else None for item in items]
+    tables = {i: table_of(item.obs) for i, item in enumerate(items) if is_anndata(item)}
     core = several_core(items, options, tables)
     return with_obs(CellCollection(core, Several(items, options), []), obs)
 

@@ -23,7 +23,6 @@ from .errors import NoSuchKeyError
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 
 class StoredFile(TypedDict):
@@ -273,21 +272,21 @@ class CellTable:
         rows = as_row_numbers(slice(None) if rows is None else rows, len(self))
         return self._core.locate(rows)
 
-    def obs_table(self, file: int = 0, begin: int = 0, end: int | None = None) -> pa.Table:
-        """Rows of every obs column of one file as Arrow, the cells' names first as ``_index``."""
-        import pyarrow as pa
+    def obs_table(self, file: int = 0, begin: int = 0, end: int | None = None) -> _core.Table:
+        """Rows of every obs column of one file, the cells' names first as ``_index``.
 
+        Any Arrow library takes the table: ``pyarrow.table(t)``, ``polars.DataFrame(t)``, duckdb.
+        ``t.to_pandas()`` needs none.
+        """
         report_left_out(self._core.unreadable(False)[1], stacklevel=2)
         n = self._core.store_info(as_int("file", file, 0))["n_cells"]
         begin, end = as_int("begin", begin, 0, n), n if end is None else as_int("end", end, 0, n)
-        return pa.table(self._core.read_obs(file, begin, end))
+        return self._core.read_obs(file, begin, end)
 
-    def var_table(self, file: int = 0) -> pa.Table:
-        """Gene table of one file as Arrow, the genes' names first as ``_index``."""
-        import pyarrow as pa
-
+    def var_table(self, file: int = 0) -> _core.Table:
+        """Gene table of one file, the genes' names first as ``_index``; as of ``obs_table``."""
         report_left_out(self._core.unreadable(True)[1], stacklevel=2)
-        return pa.table(self._core.read_var([as_int("file", file, 0)])[0])
+        return self._core.read_var([as_int("file", file, 0)])[0]
 
     def _all_rows(self) -> np.ndarray:
         return np.arange(len(self))

@@ -12,6 +12,7 @@ from ._cache_warnings import report_blocks
 from ._cells.genes import gene_list, known_names, report_left_out, report_missing_genes
 from ._cells.open_options import OpenOptions
 from ._cells.protocols import Cells
+from ._cells.tables import table_of
 from ._cores import Item, anndata_core, cache_folder, files_core
 from ._files import Files
 from ._options import (
@@ -340,10 +341,7 @@ def _opened(
 def _open_in_memory(
     adata: anndata.AnnData, options: OpenOptions, obs: Sequence[str] | str | None
 ) -> CellCollection:
-    from ._cells.anndata_arrays import arrow_table
-
-    obs_table = arrow_table(adata.obs)
-    core = anndata_core(adata, options, obs_table)
+    core = anndata_core(adata, options, table_of(adata.obs))
     return with_obs(CellCollection(core, InMemory(adata, options), []), obs)
 
 

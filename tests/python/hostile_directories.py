@@ -380,9 +380,9 @@ def everything_in(path: pathlib.Path) -> list[object]:
     labels = {name: np.asarray(batch.obs[name]).tolist() for name in batch.obs}
     found = [batch.to_numpy().tolist(), repr(labels), list(with_obs.var_names)]
     for file in range(len(with_obs.files)):
-        table = with_obs.obs_table(file)
+        table = pa.table(with_obs.obs_table(file))
         found.append(table.drop_columns(["_source_file"]).to_pylist())
-    found.append(with_obs.var_table().column("_index").to_pylist())
+    found.append(pa.table(with_obs.var_table()).column("_index").to_pylist())
     return found
 
 

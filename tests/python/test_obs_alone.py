@@ -6,6 +6,7 @@ import pickle
 import anndata
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from anndata_oracle import assert_same_column
@@ -194,6 +195,6 @@ def test_real_files_have_the_cells_that_anndata_finds():
         adata, cells = read_anndata(REAL_DATA / name), cf.open(REAL_DATA / name, layer=None)
         assert cells.shape == (adata.n_obs, 0), name
         np.testing.assert_array_equal(cells.obs_names, adata.obs_names.astype(str), name)
-        table = cells.obs_table()
+        table = pa.table(cells.obs_table())
         for column in adata.obs:
             assert_same_column(table[column], adata.obs[column], f"{name} {column}")

@@ -5,6 +5,7 @@ import pickle
 import anndata
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse
 from real_files import (
@@ -83,7 +84,7 @@ def test_obs_columns_equal_anndata(shared_data, name):
     assert cells.obs_keys() == list(adata.obs.columns)
     for column in adata.obs.columns:
         assert_same_column(cells, column, adata.obs[column])
-    assert cells.obs_table()["_index"].to_pylist() == list(adata.obs_names)
+    assert pa.table(cells.obs_table())["_index"].to_pylist() == list(adata.obs_names)
 
 
 def test_obs_columns_of_every_kind(tmp_path):
@@ -278,7 +279,7 @@ def test_batches_go_to_anndata_pandas_and_arrow(shared_data):
     assert_same_csr(made.X, adata.X[[7, 2, 9]])
     assert list(made.var_names) == list(adata.var_names)
     assert list(made.obs["Celltype"]) == list(adata.obs["Celltype"].iloc[[7, 2, 9]])
-    assert batch.obs.to_arrow()["n_counts"].to_pylist() == list(
+    assert pa.table(batch.obs)["n_counts"].to_pylist() == list(
         adata.obs["n_counts"].iloc[[7, 2, 9]]
     )
 

@@ -389,7 +389,7 @@ def test_obs_of_every_type(tmp_path, row_group_size):
         table = table.append_column(name, column)
     path = write(tmp_path / "a.parquet", table, row_group_size=row_group_size)
     cells = cf.open(path, obs=list(frame.columns))
-    got, wanted = cells.obs_table(), pq.read_table(path)
+    got, wanted = pa.table(cells.obs_table()), pq.read_table(path)
     assert got.column_names == ["_index", *frame.columns]
     assert got["_index"].to_pylist() == list(frame.index)
     for name in frame.columns:
@@ -420,7 +420,7 @@ def test_labels_whose_row_groups_know_others(tmp_path):
     assert [cells.categories("kind")[code] for code in codes] == ["b", "a", "c", "a", "d", "b"]
     cf.convert_to_shards(cells, tmp_path / "shards")
     shards = cf.open(tmp_path / "shards", obs=["kind"])
-    assert shards.obs_table()["kind"].to_pylist() == ["b", "a", "c", "a", "d", "b"]
+    assert pa.table(shards.obs_table())["kind"].to_pylist() == ["b", "a", "c", "a", "d", "b"]
 
 
 def test_columns_that_obs_cannot_have_are_left_out_with_a_word(tmp_path):
@@ -482,7 +482,7 @@ def test_shards_of_a_table(tmp_path, kind):
     shards = cf.open(out, obs=list(frame.columns))
     assert list(shards.var_names) == GENES
     assert_matrix(shards, x)
-    got = shards.obs_table()
+    got = pa.table(shards.obs_table())
     wanted = pq.read_table(path)
     for name in frame.columns:
         assert got[name].to_pylist() == wanted[name].to_pylist(), name

@@ -5,6 +5,7 @@ import warnings
 import h5py
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scanpy
 import scipy.sparse
@@ -50,10 +51,10 @@ def assert_same_as_scanpy(path, wanted: dict | None = None, **options) -> None:
     if not is_unique:
         with pytest.raises(cf.errors.InvalidArgumentError, match="make_unique"):
             open_quietly(path, **options)
-        assert cells.var_table()["_index"].to_pylist() == list(adata.var_names)
+        assert pa.table(cells.var_table())["_index"].to_pylist() == list(adata.var_names)
         adata.var_names_make_unique()
     assert list(cells.var_names) == list(adata.var_names)
-    assert list(cells.obs_table()["_index"].to_pylist()) == list(adata.obs_names)
+    assert list(pa.table(cells.obs_table())["_index"].to_pylist()) == list(adata.obs_names)
     assert_same_matrix(cells, adata.X)
     assert_same_frame(cells.obs_table(), adata.obs)
     if is_unique:

@@ -4,6 +4,7 @@ import anndata
 import h5py
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse
 import zarr
@@ -50,7 +51,7 @@ def test_logicals_of_r_are_true_false_or_missing(tmp_path, adata, writer):
         add_column(file, "obs", "flag", values, h5py.enum_dtype(codes, "u1"))
     wanted = [{"TRUE": True, "FALSE": False, "NA": None}[word] for word in words]
     cells = cf.open(path)
-    assert cells.obs_table()["flag"].to_pylist() == wanted
+    assert pa.table(cells.obs_table())["flag"].to_pylist() == wanted
     np.testing.assert_array_equal(cells.obs["flag"].to_numpy(float), np.array(wanted, float))
     assert len(cells.filter("flag")) == sum(value is True for value in wanted)
     cf.convert_to_shards(cells, tmp_path / "shards")
@@ -147,6 +148,6 @@ def test_tables_of_records_in_zarr(tmp_path, adata, fields):
         np.testing.assert_array_equal(cells.obs["n"], obs["n"])
         np.testing.assert_array_equal(cells.obs["share"], obs["share"])
         assert cells.obs["code"].tolist() == [["a", "b", "c"][code] for code in obs["code"]]
-        assert cells.obs_table(0, 3, 9)["n"].to_pylist() == obs["n"][3:9].tolist()
+        assert pa.table(cells.obs_table(0, 3, 9))["n"].to_pylist() == obs["n"][3:9].tolist()
     cf.convert_to_shards(cells, tmp_path / "shards")
     assert list(cf.open(tmp_path / "shards").obs_names) == list(adata.obs_names)

@@ -13,6 +13,7 @@ import weakref
 import anndata
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import scipy.sparse
 import torch
@@ -223,7 +224,7 @@ def test_a_view_is_a_selection_everywhere(adatas, cells, index):
     parts = view.split({"a": 0.5, "b": 0.5}, seed=2)
     assert sum(map(len, parts.values())) == n
     for name, file, row in zip(view.obs_names, *view.locate(), strict=True):
-        assert cells.obs_table(int(file))["_index"][int(row)].as_py() == name
+        assert pa.table(cells.obs_table(int(file)))["_index"][int(row)].as_py() == name
     # The total is that of all genes of the file, whatever the view has of them.
     totals = np.concatenate([adata.X.sum(axis=1).A1 for adata in adatas])
     scaled = view.read(slice(None), transforms=[cf.NormalizeTotal(100.0)])

@@ -4,6 +4,7 @@ import warnings
 
 import anndata
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse
 import zarr
@@ -63,7 +64,7 @@ def test_a_zip_file_with_names_that_come_again(real_data):
     assert list(ours.obs_names) == list(theirs.obs_names) == list(same.obs_names)
     assert list(ours.var_names) == list(same.var_names)
     for name in ("bulk_labels", "phase", "louvain"):
-        assert ours.obs_table()[name].to_pylist() == same.obs[name].tolist()
+        assert pa.table(ours.obs_table())[name].to_pylist() == same.obs[name].tolist()
     counts = cf.open(path, layer="counts")
     assert_same_matrix(counts, scipy.sparse.csr_matrix(adata.layers["counts"]))
 

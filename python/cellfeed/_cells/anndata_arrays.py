@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from .. import _core
 from .._arguments import suggestion
@@ -21,13 +20,14 @@ from ..errors import (
     UnsupportedError,
 )
 from .matrices import layer_path
+from .tables import table_of
 
 PROCESSING = "cellfeed_processing"  # in uns: what was done to X
 
 
 def csr_arrays(
     adata: anndata.AnnData, layer: str | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, pa.Table]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, _core.Table]:
     """Row starts (int64), columns (int32), values and the gene table of one matrix.
 
     Parameters
@@ -64,7 +64,7 @@ def csr_arrays(
         np.ascontiguousarray(csr.indptr, dtype=np.int64),
         np.ascontiguousarray(csr.indices, dtype=np.int32),
         np.ascontiguousarray(values),
-        arrow_table(var),
+        table_of(var),
     )
 
 
@@ -112,11 +112,11 @@ def processing_of(adata: anndata.AnnData, name: str) -> tuple[str, bool, bool]:
 
 def rows_table(frame: pd.DataFrame) -> _core.Collection:
     """A data frame as a collection of its rows, without genes."""
-    no_genes = arrow_table(pd.DataFrame(index=pd.Index([], dtype=object)))
+    no_genes = table_of(pd.DataFrame(index=pd.Index([], dtype=object)))
     indptr = np.zeros(len(frame) + 1, dtype=np.int64)
     indices, values = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.float32)
     return _core.Collection.from_memory(
-        indptr, indices, values, "float32", 0, arrow_table(frame), no_genes, "table in memory",
+        indptr, indices, values, "float32", 0, table_of(frame), no_genes, "table in memory",
         False, None, [],
     )  # fmt: skip
 
@@ -255,23 +255,3 @@ def _numbers_of(frame: pd.DataFrame, path: str) -> np.ndarray:
                 f"fit {values.dtype}, which holds the others"
             )
     return values
-
-
-def arrow_table(frame: pd.DataFrame) -> pa.Table:
-    """Make a data frame an Arrow table, its index first as ``_index``.
-
-    Parameters
-    ----------
-    frame
-        obs or var.
-    """
-    names = pa.array([str(name) for name in frame.index], pa.string())
-    columns = {"_index": names}
-    for name, column in frame.items():
-        try:
-            columns[str(name)] = pa.array(column, from_pandas=True)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise UnsupportedError(
-                f"column {name!r} holds values of mixed types: {error}"
-            ) from error
-    return pa.table(columns)

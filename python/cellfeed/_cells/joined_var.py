@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import _core
 from .._extras import pd
 from .labels import EXACT_IN_FLOAT64
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
+from .tables import pandas_of
 
 # Of files that are read together: their tables are in memory at once.
 FILES_AT_ONCE = 32
 
 
-def var_tables(core: _core.Collection) -> Iterator[pa.Table]:
+def var_tables(core: _core.Collection) -> Iterator[_core.Table]:
     """The table of genes of each file, in their order; those of remote files are read together.
 
     Parameters
@@ -28,11 +24,9 @@ def var_tables(core: _core.Collection) -> Iterator[pa.Table]:
     core
         Of files.
     """
-    import pyarrow as pa
-
     for begin in range(0, core.n_stores, FILES_AT_ONCE):
         files = range(begin, min(begin + FILES_AT_ONCE, core.n_stores))
-        yield from map(pa.table, core.read_var(list(files)))
+        yield from core.read_var(list(files))
 
 
 def join_var(core: _core.Collection) -> pd.DataFrame:
@@ -56,10 +50,11 @@ def join_var(core: _core.Collection) -> pd.DataFrame:
         if last is not None and np.array_equal(places, last[1]) and table.equals(last[0]):
             continue
         last = table, places
-        if core.var_keys and "var_names" not in table.column_names:
-            table = table.add_column(0, "var_names", table["_index"])
-        for name in table.column_names:
-            columns.setdefault(name, _Column(np.zeros(n, dtype=bool))).add(table[name], places)
+        values = {column.name: column for column in table.columns}
+        if core.var_keys and "var_names" not in values:
+            values = {"var_names": values["_index"], **values}
+        for name, column in values.items():
+            columns.setdefault(name, _Column(np.zeros(n, dtype=bool))).add(column, places)
     frame = {name: column.joined() for name, column in columns.items() if name != "_index"}
     index = pd.Index(np.array(core.gene_names, dtype=object))
     return pd.DataFrame({name: values.set_axis(index) for name, values in frame.items()}, index)
@@ -72,7 +67,7 @@ class _Column:
     is_known: np.ndarray
     parts: list[pd.Series] = field(default_factory=list)
 
-    def add(self, values: pa.ChunkedArray, places: np.ndarray) -> None:
+    def add(self, values: _core.TableColumn, places: np.ndarray) -> None:
         """Those of genes that have none so far; a place below 0 is of no gene."""
         is_new = places >= 0
         is_new[is_new] = ~self.is_known[places[is_new]]
@@ -98,18 +93,17 @@ class _Column:
         return len({_kind(part) for part in self.parts}) == 1
 
 
-def _nullable(values: pa.ChunkedArray) -> pd.Series:
+def _nullable(column: _core.TableColumn) -> pd.Series:
     """As pandas has them; whole numbers and booleans nullable, so that none is changed."""
-    import pyarrow as pa
-
-    if pa.types.is_null(values.type):
-        return pd.Series(np.full(len(values), np.nan))
-    if pa.types.is_boolean(values.type):
-        return pd.Series(values.to_pandas(), dtype="boolean")
-    if pa.types.is_integer(values.type):
-        is_missing = values.is_null().to_numpy().copy()
-        return pd.Series(pd.arrays.IntegerArray(values.fill_null(0).to_numpy().copy(), is_missing))
-    return pd.Series(values.to_pandas())
+    if column.type == "null":
+        return pd.Series(np.full(len(column), np.nan))
+    if column.is_categorical or column.values.dtype.kind not in "biu":
+        return pd.Series(pandas_of(column))
+    is_missing = (
+        np.zeros(len(column), dtype=bool) if column.is_missing is None else column.is_missing
+    )
+    array = pd.arrays.BooleanArray if column.type == "bool" else pd.arrays.IntegerArray
+    return pd.Series(array(column.values, is_missing))
 
 
 def _kind(values: pd.Series) -> str:

@@ -12,10 +12,10 @@ from .._extras import pd
 from .._row_order import mask_index_of, require_order
 from ..errors import InvalidTypeError
 from .indexing import are_names
+from .tables import table_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from .._batch_source import Column
     from .._options import Label
@@ -154,11 +154,9 @@ class LazyObs:
         found: np.ndarray = labels[self._cells.obs_values(name)]
         return found
 
-    def to_arrow(self) -> pa.Table:
-        """An Arrow table of all columns; categoricals as dictionaries."""
-        import pyarrow as pa
-
-        return pa.Table.from_pandas(self.df, preserve_index=False)
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All columns for any Arrow library: ``pyarrow.table(cells.obs)``."""
+        return table_of(self.df, index=None).__arrow_c_stream__(requested_schema)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         # pandas.DataFrame(obs) would ask for this too, and have no names.

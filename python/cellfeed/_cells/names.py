@@ -12,6 +12,7 @@ from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 from .gene_masks import GeneMasks
 from .genes import report_left_out
 from .joined_var import FILES_AT_ONCE, join_var, var_tables
+from .tables import objects_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,12 +58,10 @@ class Names:
         return names
 
     def _read_names(self, files: list[int]) -> None:
-        import pyarrow as pa
-
         for begin in range(0, len(files), FILES_AT_ONCE):
             some = files[begin : begin + FILES_AT_ONCE]
             for file, table in zip(some, self._core.read_obs_names(some), strict=True):
-                self._obs_names[file] = pa.table(table)["_index"].to_numpy()
+                self._obs_names[file] = table["_index"].values
 
     def var(self) -> pd.DataFrame:
         """The var columns of every gene, each value of the first file that has both."""
@@ -90,7 +89,7 @@ class Names:
             last = table
             is_known = True
             places = core.gene_map(file)
-            for gene, value in enumerate(table[column].to_pylist()):
+            for gene, value in enumerate(objects_of(table[column])):
                 place = gene if places is None else int(places[gene])
                 if place < 0 or value is None or value == "":
                     continue
@@ -116,10 +115,5 @@ class Names:
         return str(self._core.store_info(file)["path"])
 
     def _var_columns(self, file: int) -> list[str]:
-        import pyarrow as pa
-
-        return [
-            name
-            for name in pa.table(self._core.read_var([file])[0]).column_names
-            if name != "_index"
-        ]
+        names = self._core.read_var([file])[0].column_names
+        return [name for name in names if name != "_index"]

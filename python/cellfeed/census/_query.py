@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .._arguments import as_bool, as_names, as_text, suggestion
 from .._cells.filtering import genes_where, rows_where
-from .._extras import anndata, pd
+from .._extras import anndata, pa, pd
 from .._lazy import cached_property
 from .._options import DType
 from ..collection import CellCollection
@@ -23,8 +23,6 @@ from ._organism import organism_mask
 from ._reads import MatrixReads, TableReads
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ..batch import Batch
 
 _JOINID = "soma_joinid"
@@ -133,14 +131,10 @@ class ExperimentAxisQuery:
 
     def obs_joinids(self) -> pa.Array:
         """Numbers of the cells in the collection, int64."""
-        import pyarrow as pa
-
         return pa.array(self._rows, pa.int64())
 
     def var_joinids(self) -> pa.Array:
         """Numbers of the genes in the collection, int64."""
-        import pyarrow as pa
-
         return pa.array(self._genes, pa.int64())
 
     # ---- tables
@@ -204,8 +198,6 @@ class ExperimentAxisQuery:
         return MatrixReads(lambda: self._tables(key, layer_name))
 
     def _tables(self, key: str | None, name: str) -> Iterator[pa.Table]:
-        import pyarrow as pa
-
         for begin in range(0, self.n_obs, _ROWS_AT_ONCE):
             rows = self._rows[begin : begin + _ROWS_AT_ONCE]
             x = _matrix(self._read(rows, "float32"), key, name).tocoo()
@@ -304,8 +296,6 @@ def _without_unused(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _one_table(frame: pd.DataFrame) -> TableReads:
-    import pyarrow as pa
-
     return TableReads(lambda: iter([pa.Table.from_pandas(frame, preserve_index=False)]))
 
 

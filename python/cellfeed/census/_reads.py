@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .._extras import pa
 
 
 class TableReads:
@@ -23,8 +21,6 @@ class TableReads:
 
     def concat(self) -> pa.Table:
         """All that is left, as one table."""
-        import pyarrow as pa
-
         return pa.concat_tables(self)
 
 

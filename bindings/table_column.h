@@ -1,0 +1,58 @@
+// Columns of tables as numpy arrays, and the other way round: what pandas needs of Arrow.
+#pragma once
+
+#include <arrow/type_fwd.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "arrays.h"
+
+namespace cellfeed::bindings {
+
+// Thread-safe: immutable.
+struct TableColumn {
+  std::string name;
+  std::shared_ptr<arrow::Array> array;
+};
+
+using AnyArray =
+    nanobind::ndarray<nanobind::ro, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+// True where a value is missing.
+using Marks = std::optional<
+    nanobind::ndarray<const bool, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>>;
+
+// Copies of what is given. They throw kUnsupported, which names the column, where Arrow has no
+// such type. In all of them as many marks as values.
+//
+// Booleans and numbers; NaN is missing.
+TableColumn column_of_numbers(std::string name, const AnyArray& values, const Marks& is_missing);
+// unit: "s", "ms", "us" or "ns" since 1970, or "D" for days without times. The least number is
+// numpy's NaT, which is missing. zone: of moments, "" where they have none.
+TableColumn column_of_times(std::string name, const Int64Array& counts, const std::string& unit,
+                            bool is_duration, const std::string& zone);
+// str, but where marked.
+TableColumn column_of_texts(std::string name, const nanobind::list& texts, const Marks& is_missing);
+// Codes below 0 are missing.
+TableColumn column_of_codes(std::string name, const AnyArray& codes, const TableColumn& categories,
+                            bool ordered);
+TableColumn column_of_nulls(std::string name, std::int64_t n);
+
+// Throw kUnsupported, which names column and type, where numpy has no such values.
+//
+// Whatever lies under missing ones, but None for texts. Not copied where it need not be, and read
+// only then.
+NumpyArray values_of(const TableColumn& column);
+// None where no value is missing.
+std::optional<NumpyArray> missing_of(const TableColumn& column);
+// Of a categorical column, -1 where missing.
+NumpyArray codes_of(const TableColumn& column);
+bool is_categorical(const TableColumn& column);
+TableColumn categories_of(const TableColumn& column);
+bool is_ordered(const TableColumn& column);
+
+}  // namespace cellfeed::bindings
