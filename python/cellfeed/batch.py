@@ -186,7 +186,7 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
         layers = {names[key]: self.layers[key] for key in names if self._has_genes_of_x(key)}
         adata = anndata.AnnData(X=self.x, obs=obs, var=var, layers=layers, obsm=dict(self.obsm))
         if "raw/X" in self.layers:
-            genes = pd.DataFrame(index=pd.Index(self.layers.var_names("raw/X"), dtype=object))
+            genes = pd.DataFrame(index=pd.Index(self.layers.var_names("raw/X")))
             adata.raw = anndata.AnnData(X=self.layers["raw/X"], obs=obs[[]], var=genes)
         return adata
 

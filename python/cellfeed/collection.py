@@ -383,7 +383,7 @@ class CellView(BatchOnDemand, CellCollection):
     @property
     def var_names(self) -> pd.Index:
         """Names of the genes, a ``pandas.Index``."""
-        return pd.Index(self._core.gene_names, dtype=object)
+        return pd.Index(self._core.gene_names)
 
     def to_anndata(self, *, ignore_X: bool = False, ignore_layers: bool = False) -> anndata.AnnData:  # noqa: N803
         """An AnnData with ``X``, layers and obsm as stored and every column of obs and var.

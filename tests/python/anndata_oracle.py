@@ -79,7 +79,8 @@ def matrices_of(adata: anndata.AnnData) -> dict:
     found = {} if adata.X is None else {"X": (adata.X, adata.var)}
     if adata.raw is not None and adata.raw.X is not None:
         found["raw/X"] = adata.raw.X, adata.raw.var
-    for name, matrix in adata.layers.items():
+    for name in filter(None, adata.layers):  # None is X since anndata 0.13
+        matrix = adata.layers[name]
         found[f"layers/{name}"] = matrix, adata.var
     return found
 

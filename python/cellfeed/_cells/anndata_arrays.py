@@ -41,7 +41,7 @@ def csr_arrays(
     matrix, var = _matrix(adata, layer)
     if matrix is None:
         others = ["raw/X"] if adata.raw is not None else []
-        others += [f"layers/{name}" for name in adata.layers]
+        others += [f"layers/{name}" for name in _layer_names(adata)]
         found = f"; name one of its matrices instead: {', '.join(others)}" if others else ""
         raise NoSuchKeyError(
             f"this AnnData has no {layer}{found}; obs alone is read by cellfeed.open(..., "
@@ -80,7 +80,7 @@ def first_layer(adata: anndata.AnnData, names: Sequence[str]) -> str:
     """
     there = [] if adata.X is None else ["X"]
     there += [] if adata.raw is None else ["raw/X"]
-    there += [f"layers/{name}" for name in adata.layers]
+    there += [f"layers/{name}" for name in _layer_names(adata)]
     for name in names:
         if layer_path(name) in there:
             return name
@@ -205,9 +205,13 @@ def _matrix(
         return _obsm(adata, layer)
     name = layer.removeprefix("layers/")
     if name not in adata.layers:
-        known = [*adata.layers, *(["raw/X"] if adata.raw is not None else [])]
+        known = [*_layer_names(adata), *(["raw/X"] if adata.raw is not None else [])]
         raise NoSuchKeyError(f"no layer {name!r}{suggestion(name, known)}")
     return adata.layers[name], adata.var
+
+
+def _layer_names(adata: anndata.AnnData) -> list[str]:
+    return [name for name in adata.layers if name is not None]  # which is X since anndata 0.13
 
 
 def _obsm(

@@ -64,14 +64,14 @@ class LazyObs:
     @property
     def columns(self) -> pd.Index[str]:
         """Names of the columns."""
-        return pd.Index(self.keys(), dtype=object)
+        return pd.Index(self.keys())
 
     @property
     def index(self) -> pd.Index[str]:
         """Names of the cells."""
         if self._index is None:
             cells = self._cells
-            self._index = pd.Index(cells._names.obs_names(cells._all_rows()), dtype=object)
+            self._index = pd.Index(cells._names.obs_names(cells._all_rows()))
         return self._index
 
     @property
