@@ -3,6 +3,7 @@
 import anndata
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 from program import run
 from small_atlas import make_anndata
@@ -87,3 +88,23 @@ def test_the_program_takes_them_too(path, tmp_path):
         "shard", path, "--output-dir", tmp_path / "t", "--obs", "a", "--exclude-obs", "b", code=1
     )
     assert "give one of the two" in said
+
+
+def test_texts_are_missing_as_pandas_had_it(tmp_path):
+    adata = make_anndata(6)
+    texts = ["a", None, "b", None, "a", "c"]
+    adata.obs["na"] = pd.array(texts, "string")
+    adata.obs["nan"] = pd.array(["x"] * 6, "string")
+    adata.strings_to_categoricals = lambda *_: None
+    path = tmp_path / "a.h5ad"
+    with anndata.settings.override(allow_write_nullable_strings=True):
+        adata.write_h5ad(path, convert_strings_to_categoricals=False)
+    with h5py.File(path, "r+") as file:  # as of pandas' `str`, where the other is its `string`
+        file["obs/nan"].attrs["na-value"] = "NaN"
+    cf.convert_to_shards(path, tmp_path / "shards")
+    for given in (path, tmp_path / "shards"):
+        made = cf.export_h5ad(given, tmp_path / f"{given.stem}_out.h5ad")
+        with h5py.File(made) as file, h5py.File(path) as source:
+            for name in ("na", "nan"):
+                assert dict(file["obs"][name].attrs) == dict(source["obs"][name].attrs), name
+        assert cf.open(made).obs_table().to_pandas()["na"].tolist() == texts

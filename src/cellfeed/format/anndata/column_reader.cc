@@ -130,6 +130,7 @@ void ColumnReader::open_group(const StoredNode& group) {
     kind_ = Kind::kNullable;
     values_ = member("values");
     mask_ = member("mask");
+    nullable_mark_ = group.text_attribute("na-value") == kMissingIsNan ? kMissingIsNan : "true";
   } else {
     throw_error(
         ErrorKind::kUnsupported, file_.path(),

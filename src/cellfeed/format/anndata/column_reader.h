@@ -13,8 +13,9 @@
 namespace cellfeed::format::anndata {
 
 // Key of the field metadata that marks a column stored with a mask, so that it can be written back
-// as one.
+// as one, and the value of texts whose missing ones pandas shows as NaN.
 inline constexpr char kNullableKey[] = "nullable";
+inline constexpr char kMissingIsNan[] = "NaN";
 
 // One stored column or the dictionary of one, named by its path in the file ("obs/cell_type").
 class ColumnReader {
@@ -25,7 +26,8 @@ class ColumnReader {
                const StoredNode* categories);
 
   std::int64_t length() const { return length_; }
-  bool is_nullable() const { return kind_ == Kind::kNullable; }
+  // What the metadata marks it by; "" for a column without a mask.
+  const std::string& nullable_mark() const { return nullable_mark_; }
   // Rows [begin, end). Throws kUnsupported or kCorruptData naming the column.
   std::shared_ptr<arrow::Array> read(std::int64_t begin, std::int64_t end) const;
 
@@ -44,6 +46,7 @@ class ColumnReader {
   // The plain values, the codes, or the values under a mask.
   std::shared_ptr<const ColumnSource> values_;
   std::shared_ptr<const ColumnSource> mask_;  // kNullable
+  std::string nullable_mark_;
   bool ordered_ = false;
   std::shared_ptr<arrow::Array> categories_;
 };

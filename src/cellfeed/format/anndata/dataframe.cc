@@ -226,8 +226,8 @@ std::shared_ptr<arrow::Table> Dataframe::read(std::int64_t begin, std::int64_t e
   wait_side_by_side(std::ssize(arrays), io::is_local(file_.path()), read_one);
   for (std::size_t i = 0; i < columns.size(); ++i) {
     auto field = arrow::field(columns[i], arrays[i + 1]->type());
-    if (reader(columns[i]).is_nullable())
-      field = field->WithMetadata(arrow::key_value_metadata({{kNullableKey, "true"}}));
+    if (const auto& mark = reader(columns[i]).nullable_mark(); !mark.empty())
+      field = field->WithMetadata(arrow::key_value_metadata({{kNullableKey, mark}}));
     fields.push_back(std::move(field));
   }
   auto metadata = arrow::key_value_metadata({{"index_name", index_name_}});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/format/anndata/column_reader.h"
 #include "cellfeed/format/column_values.h"
 #include "cellfeed/format/h5ad/hdf5_write.h"
 #include "cellfeed/matrix/obs.h"
@@ -51,9 +52,9 @@ class MissingRows {
   }
 
   // Turns the dataset `column` into a nullable group when a row is missing; else gives it the plain
-  // encoding.
-  void finish(const std::string& column, const char* plain_encoding,
-              const char* nullable_encoding) {
+  // encoding. na_value: what anndata's attribute says missing ones are; "" for none.
+  void finish(const std::string& column, const char* plain_encoding, const char* nullable_encoding,
+              const std::string& na_value = "") {
     if (mask_) mask_->finish();
     const Hdf5Session session;
     if (!mask_) {
@@ -64,6 +65,7 @@ class MissingRows {
     move_link(target_.file, target_.path, column, values);
     const Handle group = create_group(target_.file, target_.path, column);
     write_encoding(group.get(), target_.path, nullable_encoding, "0.1.0");
+    if (!na_value.empty()) write_text_attribute(group.get(), target_.path, "na-value", na_value);
     move_link(target_.file, target_.path, values, column + "/values");
     move_link(target_.file, target_.path, name_, column + "/mask");
     const auto encode = [&](const std::string& name, const char* encoding) {
@@ -127,8 +129,11 @@ class NumberWriter final : public ColumnWriter {
 
 class StringWriter final : public ColumnWriter {
  public:
-  StringWriter(const WriteTarget& target, const std::string& name, bool is_nullable)
-      : values_(target, name), missing_(target, name + ".mask", is_nullable), name_(name) {}
+  StringWriter(const WriteTarget& target, const std::string& name, const std::string& mark)
+      : values_(target, name),
+        missing_(target, name + ".mask", !mark.empty()),
+        name_(name),
+        na_value_(mark == anndata::kMissingIsNan ? mark : "") {}
 
   void append(const arrow::Array& rows) override {
     for (std::int64_t i = 0; i < rows.length(); ++i)
@@ -137,13 +142,13 @@ class StringWriter final : public ColumnWriter {
   }
   void finish() override {
     values_.finish();
-    missing_.finish(name_, "string-array", "nullable-string-array");
+    missing_.finish(name_, "string-array", "nullable-string-array", na_value_);
   }
 
  private:
   GrowingStrings values_;
   MissingRows missing_;
-  std::string name_;
+  std::string name_, na_value_;
 };
 
 // The bytes that make a category what it is.
@@ -168,7 +173,7 @@ class CategoricalWriter final : public ColumnWriter {
       group_ = create_group(target_.file, target_.path, name_);
     }
     codes_ = std::make_unique<GrowingIntegers>(target_, name_ + "/codes", DType::kI8);
-    categories_ = make_column_writer(target_, name_ + "/categories", *type_, false);
+    categories_ = make_column_writer(target_, name_ + "/categories", *type_);
   }
 
   void append(const arrow::Array& rows) override {
@@ -225,10 +230,12 @@ class CategoricalWriter final : public ColumnWriter {
 }  // namespace
 
 std::unique_ptr<ColumnWriter> make_column_writer(const WriteTarget& target, const std::string& name,
-                                                 const arrow::DataType& type, bool is_nullable) {
+                                                 const arrow::DataType& type,
+                                                 const std::string& nullable_mark) {
   if (const auto dtype = matrix::dtype_of_arrow(type))
-    return std::make_unique<NumberWriter>(target, name, *dtype, is_nullable && !is_float(*dtype));
-  if (is_written_as_text(type)) return std::make_unique<StringWriter>(target, name, is_nullable);
+    return std::make_unique<NumberWriter>(target, name, *dtype,
+                                          !nullable_mark.empty() && !is_float(*dtype));
+  if (is_written_as_text(type)) return std::make_unique<StringWriter>(target, name, nullable_mark);
   if (type.id() == arrow::Type::DICTIONARY) {
     const auto& dictionary = static_cast<const arrow::DictionaryType&>(type);
     if (matrix::dtype_of_arrow(*dictionary.value_type()) ||

@@ -20,9 +20,11 @@ class ColumnWriter {
 };
 
 // name: path in the file. Numbers, booleans and strings become arrays, or nullable ones when a row
-// is missing (floats: NaN instead); is_nullable: even without a missing row. Dictionaries become
-// categoricals. Throws kUnsupported naming the column for other types.
+// is missing (floats: NaN instead). nullable_mark: of anndata::kNullableKey; with one also without
+// a missing row. Dictionaries become categoricals. Throws kUnsupported naming the column for other
+// types.
 std::unique_ptr<ColumnWriter> make_column_writer(const WriteTarget& target, const std::string& name,
-                                                 const arrow::DataType& type, bool is_nullable);
+                                                 const arrow::DataType& type,
+                                                 const std::string& nullable_mark = "");
 
 }  // namespace cellfeed::format::h5ad

@@ -49,7 +49,7 @@ class H5adWriter::FrameWriter {
   // The next rows of a further column, which is the last one.
   void append_apart(const char* column, const arrow::Array& rows) {
     if (!apart_) {
-      apart_ = make_column_writer(target_, name_ + "/" + column, *rows.type(), false);
+      apart_ = make_column_writer(target_, name_ + "/" + column, *rows.type());
       columns_.push_back(column);
     }
     apart_->append(rows);
@@ -99,12 +99,13 @@ class H5adWriter::FrameWriter {
     for (int i = 0; i < schema.num_fields(); ++i) {
       const std::string column = i == 0 ? index_name_ : columns_[i - 1];
       writers_.push_back(make_column_writer(target_, name_ + "/" + column, *schema.field(i)->type(),
-                                            is_nullable(*schema.field(i))));
+                                            nullable_mark(*schema.field(i))));
     }
   }
 
-  static bool is_nullable(const arrow::Field& field) {
-    return field.HasMetadata() && field.metadata()->Contains(anndata::kNullableKey);
+  static std::string nullable_mark(const arrow::Field& field) {
+    if (!field.HasMetadata()) return "";
+    return field.metadata()->Get(anndata::kNullableKey).ValueOr("");
   }
 
   void check_columns(const arrow::Schema& schema) const {
@@ -214,7 +215,7 @@ void H5adWriter::State::write_processing() {
   check_arrow(builder.Append(processing_json));
   std::shared_ptr<arrow::Array> text;
   check_arrow(builder.Finish(&text));
-  const auto writer = make_column_writer(column_target, kProcessingPath, *text->type(), false);
+  const auto writer = make_column_writer(column_target, kProcessingPath, *text->type());
   writer->append(*text);
   writer->finish();
 }
