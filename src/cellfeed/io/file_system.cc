@@ -86,13 +86,17 @@ const FileSystem& file_system_of(const std::string& path) {
               known_schemes());
 }
 
+void register_scheme(const std::string& scheme, std::shared_ptr<const FileSystem> file_system) {
+  if (!is_scheme_text(scheme)) throw_invalid("no scheme of paths: '{}'", scheme);
+  const std::scoped_lock lock(schemes().mutex);
+  if (!schemes().known.try_emplace(scheme, std::move(file_system)).second)
+    throw_invalid("the scheme has a file system already: '{}'", scheme);
+}
+
 FileSystemRegistration::FileSystemRegistration(std::string scheme,
                                                std::shared_ptr<const FileSystem> file_system)
     : scheme_(std::move(scheme)) {
-  if (!is_scheme_text(scheme_)) throw_invalid("no scheme of paths: '{}'", scheme_);
-  const std::scoped_lock lock(schemes().mutex);
-  if (!schemes().known.try_emplace(scheme_, std::move(file_system)).second)
-    throw_invalid("the scheme has a file system already: '{}'", scheme_);
+  register_scheme(scheme_, std::move(file_system));
 }
 
 FileSystemRegistration::~FileSystemRegistration() {

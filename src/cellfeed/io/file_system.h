@@ -76,10 +76,15 @@ class FileSystem {
 const FileSystem& file_system_of(const std::string& path);
 bool is_local(std::string_view path);
 
+// Makes a scheme known for good: files may be closed while the process ends. scheme: "s3", of
+// letters and digits. Throws kInvalidArgument where it is taken. REQUIRES: nothing reads under it
+// before.
+void register_scheme(const std::string& scheme, std::shared_ptr<const FileSystem> file_system);
+
 // Makes a scheme known while it lives. REQUIRES: nothing reads or writes under it before or after.
 class FileSystemRegistration {
  public:
-  // scheme: "s3", of letters and digits. Throws kInvalidArgument where it is taken.
+  // As register_scheme.
   FileSystemRegistration(std::string scheme, std::shared_ptr<const FileSystem> file_system);
   ~FileSystemRegistration();
   FileSystemRegistration(const FileSystemRegistration&) = delete;
