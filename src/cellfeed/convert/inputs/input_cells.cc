@@ -36,9 +36,7 @@ CellsPtr open_matrix(const std::vector<std::string>& paths, const InputOptions& 
   return Collection::open(paths, how);
 }
 
-CellsPtr open_all(const InputOptions& options) {
-  collection::join_from_name(options.join, !options.genes.empty());  // before anything is opened
-  const std::vector<std::string> paths = collection::expand_paths(options.paths);
+CellsPtr open_all(const std::vector<std::string>& paths, const InputOptions& options) {
   if (paths.empty()) throw_invalid("there is nothing to read: no input was given");
   if (options.layer == format::kNoLayer)
     throw_invalid(
@@ -75,10 +73,11 @@ std::string selection_json(const Collection& cells, const std::vector<std::strin
 }
 
 OpenedInputs open_inputs(const InputOptions& options) {
+  collection::join_from_name(options.join, !options.genes.empty());  // before anything is opened
+  std::vector<std::string> paths = collection::expand_paths(options.paths);
   OpenedInputs opened;
-  opened.input = {.cells = open_all(options),
-                  .make_unique = options.make_unique,
-                  .paths = collection::expand_paths(options.paths)};
+  opened.input = {.cells = open_all(paths, options), .make_unique = options.make_unique};
+  opened.input.paths = std::move(paths);
   if (options.filter.empty()) return opened;
   const CellsPtr all = opened.input.cells;
   const collection::Filter where(all, options.filter);
