@@ -1,5 +1,6 @@
 #include "cellfeed/cloud/http/certificates.h"
 
+#include <array>
 #include <cstdlib>
 
 #include "cellfeed/base/error.h"
@@ -16,6 +17,11 @@ bool is_folder(const char* path) {
   }
 }
 
+// Of Debian, Red Hat, SUSE, and Alpine.
+constexpr std::array kFilesOfMachines = {"/etc/ssl/certs/ca-certificates.crt",
+                                         "/etc/pki/tls/certs/ca-bundle.crt",
+                                         "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
+
 }  // namespace
 
 std::optional<NamedCertificates> named_certificates() {
@@ -24,6 +30,15 @@ std::optional<NamedCertificates> named_certificates() {
     if (const char* path = std::getenv(name); path != nullptr && *path != '\0')
       return NamedCertificates{name, path, is_folder(path)};
   return std::nullopt;
+}
+
+const char* certificates_of_machine() {
+  static const char* const found = []() -> const char* {
+    for (const char* path : kFilesOfMachines)
+      if (io::local_file_system().status(path).is_file()) return path;
+    return nullptr;
+  }();
+  return found;
 }
 
 }  // namespace cellfeed::cloud

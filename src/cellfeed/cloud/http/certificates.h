@@ -1,4 +1,5 @@
-// Certificates that the environment names as trusted, by the variables that other programs read.
+// Certificates that are trusted: those that the environment names, by the variables that other
+// programs read, or those of this machine.
 #pragma once
 
 #include <optional>
@@ -12,7 +13,8 @@ struct NamedCertificates {
   bool is_folder;  // of one file for each, named by the hash of its subject
 };
 
-// None: those that this machine trusts.
 std::optional<NamedCertificates> named_certificates();
+// The file in which this machine's distribution keeps them, or null where it has none.
+const char* certificates_of_machine();
 
 }  // namespace cellfeed::cloud

@@ -131,9 +131,12 @@ class HttpLoop::Transfer {
 
   void set_certificates() {
     const auto named = named_certificates();
-    if (!named) return;
-    if (named->is_folder) curl_easy_setopt(easy(), CURLOPT_CAPATH, named->path);
-    curl_easy_setopt(easy(), CURLOPT_CAINFO, named->is_folder ? nullptr : named->path);
+    const char* file = named ? named->path : certificates_of_machine();
+    if (named && named->is_folder) {
+      curl_easy_setopt(easy(), CURLOPT_CAPATH, named->path);
+      file = nullptr;
+    }
+    if (named || file != nullptr) curl_easy_setopt(easy(), CURLOPT_CAINFO, file);
   }
 
   bool has_body() const { return request_.method == "PUT" || request_.method == "POST"; }
