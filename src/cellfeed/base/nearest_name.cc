@@ -1,6 +1,6 @@
 #include "cellfeed/base/nearest_name.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,6 @@
 // cellfeed series: files of time series -> scaled rows to cut windows from; and what is in those.
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>

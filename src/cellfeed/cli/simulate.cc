@@ -1,6 +1,8 @@
 // cellfeed simulate: a large .h5ad made of real cells.
 #include "cellfeed/convert/simulate/simulate.h"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -63,7 +63,7 @@ bool put_zeros(std::uintptr_t address) noexcept {
 // To whoever had the signal before; a second time from there on, ends the process as ever.
 void pass_on(int signal, siginfo_t* info, void* context) noexcept {
   static std::atomic<pid_t> passing{0};
-  const pid_t thread = ::gettid();
+  const auto thread = static_cast<pid_t>(::syscall(SYS_gettid));
   const struct sigaction* previous = previous_action.load();
   const bool has_handler =
       previous != nullptr && ((previous->sa_flags & SA_SIGINFO) != 0 ||

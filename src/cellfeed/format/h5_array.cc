@@ -1,6 +1,8 @@
 // H5Array: layout and places of chunks from the parser, elements from the map.
 #include "cellfeed/format/h5_array.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>

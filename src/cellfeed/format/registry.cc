@@ -1,4 +1,6 @@
 // open_stores: which format a path holds, told by its content.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>

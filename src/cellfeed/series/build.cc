@@ -1,5 +1,7 @@
 #include "cellfeed/series/build.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 

@@ -1,7 +1,7 @@
 #include "cellfeed/series/row_source.h"
 
 #include <arrow/util/uri.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 #include "cellfeed/convert/cache/packed_shards.h"
 
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -95,7 +96,7 @@ void PackedShards::run() const {
   PackedWork work(stop_);
   const PackedWork::Question question(work);
   // Of this thread and of those that it starts.
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowPriority);
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kLowPriority);
   const auto warn = [&](const std::exception& error) {
     log_->warn(fmt::format("rows are kept, and cannot be written as shards: {}", error.what()));
   };

@@ -1,5 +1,7 @@
 #include "cellfeed/convert/preprocess/preprocessing.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <functional>
 #include <utility>

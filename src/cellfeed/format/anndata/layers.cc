@@ -1,6 +1,8 @@
 // The matrices of an AnnData file.
 #include "cellfeed/format/anndata/layers.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>

@@ -1,5 +1,7 @@
 #include "cellfeed/format/anndata/sub_tree.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "cellfeed/base/argument_text.h"

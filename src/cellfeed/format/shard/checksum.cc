@@ -17,8 +17,8 @@ namespace {
 __attribute__((target("avx"))) void clear_upper_halves() { __builtin_ia32_vzeroupper(); }
 const bool kHasUpperHalves = __builtin_cpu_supports("avx");
 #else
-void clear_upper_halves() {}
-constexpr bool kHasUpperHalves = false;
+[[maybe_unused]] void clear_upper_halves() {}
+[[maybe_unused]] constexpr bool kHasUpperHalves = false;
 #endif
 
 }  // namespace

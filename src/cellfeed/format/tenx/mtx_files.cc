@@ -1,5 +1,7 @@
 #include "cellfeed/format/tenx/mtx_files.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <string_view>

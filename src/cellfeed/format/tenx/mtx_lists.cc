@@ -1,5 +1,7 @@
 #include "cellfeed/format/tenx/mtx_lists.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 

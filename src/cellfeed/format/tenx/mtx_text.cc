@@ -1,5 +1,7 @@
 #include "cellfeed/format/tenx/mtx_text.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>

@@ -1,6 +1,8 @@
 // 10x .h5 files: which matrix, and its shape.
 #include "cellfeed/format/tenx/tenx_file.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <vector>
