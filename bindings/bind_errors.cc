@@ -69,11 +69,10 @@ void set_python_error(const Error& error) {
 
 // Names come from files too, so they need not be Unicode that UTF-8 can hold.
 std::string as_bytes(nb::handle text) {
-  const nb::object encoded =
-      nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogatepass"));
+  const auto encoded =
+      nb::steal<nb::bytes>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogatepass"));
   if (!encoded.is_valid()) throw nb::python_error();
-  return {PyBytes_AS_STRING(encoded.ptr()),
-          static_cast<std::size_t>(PyBytes_GET_SIZE(encoded.ptr()))};
+  return {encoded.c_str(), encoded.size()};
 }
 
 std::vector<std::string> as_bytes_of(const nb::list& known) {

@@ -59,7 +59,7 @@ template <typename Get>
 nb::object object_array(std::int64_t n, const Get& get) {
   const auto list = nb::steal<nb::list>(PyList_New(n));
   if (!list.is_valid()) throw nb::python_error();
-  for (std::int64_t i = 0; i < n; ++i) PyList_SET_ITEM(list.ptr(), i, get(i));
+  for (std::int64_t i = 0; i < n; ++i) PyList_SetItem(list.ptr(), i, get(i));
   return nb::module_::import_("numpy").attr("array")(list, "object");
 }
 

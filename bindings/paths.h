@@ -39,9 +39,8 @@ struct type_caster<cellfeed::bindings::FilePath> {
       PyErr_Clear();
       return false;
     }
-    value.bytes.assign(PyBytes_AS_STRING(encoded),
-                       static_cast<std::size_t>(PyBytes_GET_SIZE(encoded)));
-    Py_DECREF(encoded);
+    const auto bytes = steal<nanobind::bytes>(encoded);
+    value.bytes.assign(bytes.c_str(), bytes.size());
     return true;
   }
   static handle from_cpp(const cellfeed::bindings::FilePath& path, rv_policy,

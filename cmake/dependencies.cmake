@@ -1,9 +1,10 @@
 # Every dependency as one target dep_NAME, so that layers name what they use. Missing ones say which package to install.
 find_package(Threads REQUIRED)
-find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module ${SKBUILD_SABI_COMPONENT})
+include(portable)
 
 function(cellfeed_dependency name debian_package)
-  cmake_parse_arguments(A "" "HEADER;LIBRARY" "SUFFIXES" ${ARGN})
+  cmake_parse_arguments(A "" "HEADER" "LIBRARY;SUFFIXES" ${ARGN})
   add_library(dep_${name} INTERFACE)
   find_path(${name}_INCLUDE ${A_HEADER} PATH_SUFFIXES ${A_SUFFIXES})
   if(NOT ${name}_INCLUDE)
@@ -13,13 +14,14 @@ function(cellfeed_dependency name debian_package)
   if(A_LIBRARY)
     find_library(${name}_LIBRARY NAMES ${A_LIBRARY} PATH_SUFFIXES hdf5/serial)
     if(NOT ${name}_LIBRARY)
-      message(FATAL_ERROR "lib${A_LIBRARY} not found: install ${debian_package}")
+      list(JOIN A_LIBRARY " or lib" names)
+      message(FATAL_ERROR "lib${names} not found: install ${debian_package}")
     endif()
     target_link_libraries(dep_${name} INTERFACE ${${name}_LIBRARY})
   endif()
 endfunction()
 
-cellfeed_dependency(libhdf5 libhdf5-dev HEADER hdf5.h LIBRARY hdf5_serial SUFFIXES hdf5/serial)
+cellfeed_dependency(libhdf5 libhdf5-dev HEADER hdf5.h LIBRARY hdf5_serial hdf5 SUFFIXES hdf5/serial)
 cellfeed_dependency(libdeflate libdeflate-dev HEADER libdeflate.h LIBRARY deflate)
 cellfeed_dependency(zlib zlib1g-dev HEADER zlib.h LIBRARY z)
 cellfeed_dependency(zstd libzstd-dev HEADER zstd.h LIBRARY zstd)
@@ -43,25 +45,37 @@ cellfeed_dependency(cli11 libcli11-dev HEADER CLI/CLI.hpp)
 cellfeed_dependency(random123 librandom123-dev HEADER Random123/philox.h)
 cellfeed_dependency(fmt libfmt-dev HEADER fmt/format.h LIBRARY fmt)
 
-# Arrow comes from the pyarrow wheel, so that the module and pyarrow share one library in a process.
+# Arrow comes from the pyarrow wheel, as copies that no other package in the process shares; where a distribution has it
+# apart (conda), it is that one, which all packages share.
 execute_process(
-  COMMAND ${Python_EXECUTABLE} -c "import pyarrow as a; print(a.get_include(), a.get_library_dirs()[0], sep=';')"
-  OUTPUT_VARIABLE arrow_paths OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE arrow_status)
+  COMMAND ${Python_EXECUTABLE} -c "import pyarrow; print(pyarrow.get_include())"
+  OUTPUT_VARIABLE arrow_include OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE arrow_status)
 if(NOT arrow_status EQUAL 0)
   message(FATAL_ERROR "pyarrow not found by ${Python_EXECUTABLE}: pip install 'pyarrow==26.0.*'")
 endif()
-list(GET arrow_paths 0 arrow_include)
-list(GET arrow_paths 1 arrow_libdir)
-file(GLOB arrow_library ${arrow_libdir}/libarrow.so.*)
-file(GLOB parquet_library ${arrow_libdir}/libparquet.so.*)
 add_library(dep_arrow INTERFACE)
-target_include_directories(dep_arrow SYSTEM INTERFACE ${arrow_include})
-target_link_libraries(dep_arrow INTERFACE ${arrow_library} ${parquet_library})
+if(EXISTS ${arrow_include}/arrow/api.h)
+  target_include_directories(dep_arrow SYSTEM INTERFACE ${arrow_include})
+  execute_process(
+    COMMAND ${Python_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/private_arrow.py ${CMAKE_BINARY_DIR}/private
+    OUTPUT_VARIABLE arrow_libraries OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  install(FILES ${arrow_libraries} DESTINATION cellfeed/lib COMPONENT python)
+  # Last on the line of every target that uses them: a linker takes the OpenSSL that they hide for a definition.
+  list(JOIN arrow_libraries " " arrow_libraries)
+  string(PREPEND CMAKE_CXX_STANDARD_LIBRARIES "-Wl,--push-state,--as-needed ${arrow_libraries} -Wl,--pop-state ")
+  list(APPEND CMAKE_BUILD_RPATH ${CMAKE_BINARY_DIR}/private)
+  set(CELLFEED_HAS_OWN_ARROW ON)
+else()
+  find_package(Parquet CONFIG REQUIRED)
+  target_link_libraries(dep_arrow INTERFACE Parquet::parquet_shared Arrow::arrow_shared)
+endif()
 
 target_link_libraries(dep_uring INTERFACE Threads::Threads)
 
-# libhdf5 and libcurl bring libcrypto, and libparquet exports an OpenSSL of its own. Were libcrypto not searched first, they
-# would call into that one, and what they make would be handed to the other. An option, as CMake moves libraries that are
-# named twice to their last place.
-add_library(cellfeed_crypto_first INTERFACE)
-target_link_options(cellfeed_crypto_first INTERFACE "LINKER:--push-state,--no-as-needed,${crypto_LIBRARY},--pop-state")
+# Archives do not name what they need.
+if(CELLFEED_PORTABLE)
+  find_library(ssl_LIBRARY NAMES ssl REQUIRED)
+  target_link_libraries(dep_curl INTERFACE ${ssl_LIBRARY} dep_crypto)
+  target_link_libraries(dep_blosc INTERFACE dep_lz4 dep_zstd dep_zlib)
+  target_link_libraries(dep_libhdf5 INTERFACE dep_zlib)
+endif()

@@ -33,7 +33,9 @@ set(CELLFEED_LAYERS "" CACHE INTERNAL "")
 
 add_library(cellfeed_flags INTERFACE)
 target_include_directories(cellfeed_flags INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/src)
-target_compile_options(cellfeed_flags INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -Werror)
+# Warnings of other compilers than those that this is tested with stop nobody who only installs it.
+target_compile_options(cellfeed_flags INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion
+                       $<$<BOOL:${CELLFEED_TESTS}>:-Werror>)
 if(CELLFEED_SANITIZE)
   target_compile_options(cellfeed_flags INTERFACE -fsanitize=${CELLFEED_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)
@@ -89,7 +91,7 @@ function(cellfeed_layer_tests)
   foreach(name ${CELLFEED_LAYERS})
     if(CELLFEED_TESTS_${name})
       add_executable(${name}_test ${CELLFEED_TESTS_${name}})
-      target_link_libraries(${name}_test PRIVATE cellfeed_crypto_first cellfeed_${name} ${CELLFEED_TEST_LINK_${name}} GTest::gmock
+      target_link_libraries(${name}_test PRIVATE cellfeed_${name} ${CELLFEED_TEST_LINK_${name}} GTest::gmock
                             GTest::gtest_main)
       # What is tested is optimised. What tests it compiles in half the time without, where the C library has no checks.
       target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O0 -U_FORTIFY_SOURCE>)
@@ -105,14 +107,13 @@ function(cellfeed_layer_tests)
   endforeach()
 endfunction()
 
-# The program finds libarrow in the pyarrow wheel beside the package it is installed in.
 function(cellfeed_program)
   set(main ${CMAKE_CURRENT_SOURCE_DIR}/src/cellfeed/cli/main.cc)
   if(NOT EXISTS ${main})
     return()
   endif()
   add_executable(cellfeed ${main})
-  target_link_libraries(cellfeed PRIVATE cellfeed_crypto_first cellfeed_cli)
-  set_target_properties(cellfeed PROPERTIES INSTALL_RPATH "$ORIGIN/../../pyarrow")
+  target_link_libraries(cellfeed PRIVATE cellfeed_cli)
+  set_target_properties(cellfeed PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
   install(TARGETS cellfeed RUNTIME DESTINATION cellfeed/bin COMPONENT python)
 endfunction()

@@ -9,10 +9,6 @@
 
 from __future__ import annotations
 
-# pyarrow's libarrow exports an OpenSSL of its own. Where it is loaded before the system's libcrypto
-# (which HDF5 brings along), that one binds to it, and a later import of hashlib crashes; in this
-# order each has its own.
-import hashlib  # noqa: F401
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +36,6 @@ _LAZY = {
     "SamplingStrategy": "strategies",
     "SelectGenes": "transforms",
     "Streaming": "strategies",
-    "Table": "_core",
     "WeightedCellSampler": "samplers",
     "WholeShards": "strategies",
     "append_to_shards": "appending",
@@ -66,7 +61,6 @@ if TYPE_CHECKING:
     from . import errors as errors
     from . import series as series
     from . import training as training
-    from ._core import Table as Table
     from .adapters import MultiIndexable as MultiIndexable
     from .appending import append_to_shards as append_to_shards
     from .batch import Batch as Batch

