@@ -9,6 +9,7 @@ _EXTRAS = {
     "anndata": "scverse", "distributed": "dask", "lightning": "train", "pyarrow": "arrow",
     "pytorch_lightning": "train", "torch": "torch",
 }  # fmt: skip
+_BASE = ("pandas", "scipy")  # pip installs them with cellfeed, and somebody removed one
 
 
 def with_extra(error: ModuleNotFoundError, extra: str | None = None) -> ModuleNotFoundError:
@@ -22,12 +23,13 @@ def with_extra(error: ModuleNotFoundError, extra: str | None = None) -> ModuleNo
         What to install; by default the smallest extra that has the package.
     """
     package = str(error.name).partition(".")[0]
-    if package not in _EXTRAS:
+    if package in _BASE:
+        wanted = package
+    elif package in _EXTRAS:
+        wanted = f"'cellfeed[{extra or _EXTRAS[package]}]'"
+    else:
         return error
-    return ModuleNotFoundError(
-        f"{package} is not installed: pip install 'cellfeed[{extra or _EXTRAS[package]}]'",
-        name=error.name,
-    )
+    return ModuleNotFoundError(f"{package} is not installed: pip install {wanted}", name=error.name)
 
 
 class _Package:
