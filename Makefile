@@ -68,7 +68,7 @@ test: lint test-layers build-tests test-types test-cpp test-python ## install, b
 
 # What passes here is the commit from which CI looks for changed layers.
 .PHONY: test-all
-test-all: committed lint test-layers build-all test-types test-cpp test-python-all bench-short sanitize ## everything, before a release or after a large change
+test-all: committed lint test-layers build-all test-types test-cpp test-python-all bench-short sanitize wheel test-wheel ## everything, before a release or after a large change
 	.venv/bin/python tests/python/attack.py --seconds $(ATTACK_SECONDS)
 	git rev-parse HEAD > tests/last_full_run
 	$(CLOSING)
@@ -109,6 +109,14 @@ test-types: build ## mypy --strict over the package; mypy and pyright over examp
 .PHONY: stubs
 stubs: build ## write the stubs of the compiled module anew, after a change of bindings/
 	python tools/make_stubs.py
+
+.PHONY: wheel
+wheel: ## build the wheels for CPython 3.11 and for 3.12 and later, in dist/
+	@JOBS=$(JOBS) tools/wheel/build.sh
+
+.PHONY: test-wheel
+test-wheel: $(READY) ## install the wheels of dist/ where users would, and use them; as root also in Debian 11, 12 and 13
+	@.venv/bin/python tests/wheel/run.py $(PARTS)
 
 .PHONY: examples
 examples: build ## every script of examples/, in its short form
