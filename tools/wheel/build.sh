@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the wheels in dist/: one for CPython 3.11, and one of the stable ABI for 3.12 and later, which needs such a
+# Builds the sdist and the wheels in dist/: one for CPython 3.11, and one of the stable ABI for 3.12 and later, which needs such a
 # Python here. Both run where glibc 2.28 is.
 # usage: tools/wheel/build.sh
 set -euo pipefail
@@ -53,4 +53,6 @@ later=$(python_of 3.12 3.13 3.14)
 [ -n "$oldest$later" ] || fail 'no CPython 3.11 or later was found'
 [ -z "$oldest" ] || wheel_for "$oldest"
 [ -z "$later" ] || wheel_for "$later" -Cwheel.py-api=cp312
+python=$(echo build/wheel_python/*/bin/python | cut -d' ' -f1)
+"$python" -c 'from scikit_build_core.build import build_sdist; build_sdist("dist")'
 ls -l dist
