@@ -9,9 +9,11 @@ import importlib.util
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 
 README, ATLAS = map(pathlib.Path, sys.argv[1:3])
@@ -39,7 +41,9 @@ def main() -> None:
     """Run all; print the seconds to the first batch."""
     optional = ("pyarrow", "anndata", "torch")
     assert not any(map(importlib.util.find_spec, optional)), "this is to run without extras"
-    os.chdir(ATLAS.parent)
+    folder = tempfile.mkdtemp()
+    os.chdir(folder)
+    os.symlink(ATLAS, "atlas")
     begin = time.perf_counter()
     import cellfeed as cf
 
@@ -63,6 +67,7 @@ def main() -> None:
     assert [tuple(row) for row in before.var.itertuples()] == [
         tuple(row) for row in after.var.itertuples()
     ]
+    shutil.rmtree(folder)
     print(f"{seconds:.2f}")
 
 
