@@ -29,7 +29,7 @@ def read_one() -> int:
         arrow = pa.table(table)
         pq.write_table(arrow, stored)
         stored.seek(0)
-        assert pq.read_table(stored).num_rows == arrow.num_rows == cells.files[0].n_cells
+        assert pq.read_table(stored).num_rows == arrow.num_rows == cells.files[0]["n_cells"]
     return len(batch.index)
 
 
