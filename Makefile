@@ -111,7 +111,7 @@ stubs: build ## write the stubs of the compiled module anew, after a change of b
 	python tools/make_stubs.py
 
 .PHONY: wheel
-wheel: ## build the wheels for CPython 3.11 and for 3.12 and later, in dist/
+wheel: $(READY) ## build the sdist and the wheels for CPython 3.11 and for 3.12 and later, in dist/
 	@JOBS=$(JOBS) tools/wheel/build.sh
 
 .PHONY: test-wheel

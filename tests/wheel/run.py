@@ -28,7 +28,7 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 # Requirement -> what is imported. pyarrow 17 is the oldest release for numpy 2.
 BESIDE = (
-    ("pyarrow==17.*", "pyarrow.parquet"), ("pyarrow==26.*", "pyarrow.parquet"),
+    ("pyarrow==17.*", "pyarrow.parquet"), ("pyarrow==22.*", "pyarrow.parquet"),
     ("pyarrow", "pyarrow.parquet"), ("datasets", "datasets"), ("lamindb", "lamindb"),
     ("tiledbsoma", "tiledbsoma"), ("h5py", "h5py"), ("zarr", "zarr"), ("polars", "polars"),
     ("duckdb", "duckdb"), ("torch==2.13.0", "torch"),
@@ -209,6 +209,11 @@ make -s install
 
 def test_systems() -> None:
     """The wheel on releases of Debian that hold only Python."""
+    if os.geteuid() != 0:
+        print("systems: left out, as only root may make them", flush=True)
+        return
+    if shutil.which("debootstrap") is None:
+        run("apt-get", "install", "-y", "-qq", "debootstrap")
     pip = WORK / "pip"
     run(sys.executable, "-m", "pip", "download", "--quiet", "--dest", pip, "pip")
     (pip_wheel,) = pip.glob("pip-*.whl")
