@@ -234,6 +234,8 @@ def test_systems() -> None:
 
 def main() -> None:
     """Run the parts that are named."""
+    if not list((ROOT / "dist").glob("*.whl")):
+        raise SystemExit("no wheel in dist/: run make wheel first")
     sys.path.insert(0, str(ROOT / "tests" / "python"))
     from test_readme import write_atlas_file
 

@@ -35,6 +35,7 @@ wheel_for() {
   rm -rf "$raw"
   PATH=$PWD/$environment/bin:$PATH "${pip[@]}" wheel --no-build-isolation --no-deps --no-index --wheel-dir "$raw" . \
     -Cbuild-dir="build/wheel_cmake/$version" -Ccmake.define.CELLFEED_PORTABLE="$portable" "$@"
+  ! compgen -G "$raw/*abi3*.whl" >/dev/null || "$environment/bin/abi3audit" --strict "$raw"/*abi3*.whl
   PATH=$PWD/$environment/bin:$PATH auditwheel repair --plat "manylinux_2_28_$(uname -m)" --wheel-dir dist "$raw"/*.whl
 }
 
