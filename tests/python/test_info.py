@@ -181,3 +181,11 @@ def test_other_formats_have_one_matrix(tmp_path):
         assert (told["format"], told["n_cells"], told["n_genes"]) == (form, 30, 20)
         assert "matrices" not in told
     assert (sp.csr_matrix(random_counts(30, 20)) != cf.open(tmp_path / "shards")[:].x).nnz == 0
+
+
+def test_bytes_are_those_of_the_files(tmp_path):
+    folder = write_mtx(tmp_path / "a", random_counts(300, 20))
+    made = cf.convert_to_shards(folder, tmp_path / "shards")
+    files = [path for path in (tmp_path / "shards").iterdir() if path.name != "shard_metadata.json"]
+    told = cf.info(tmp_path / "shards")["bytes"]
+    assert told == sum(path.stat().st_size for path in files) == made.bytes

@@ -91,6 +91,7 @@ void describe_shard_dir(const std::string& path, PathDescription& description) {
                {"X", manifest.layout, manifest.n_genes, manifest.nnz, manifest.value_dtype});
   for (const auto& matrix : manifest.matrices) add_matrix(description, manifest, matrix);
   description.nnz = manifest.nnz;
+  description.bytes = 0;  // the manifest names every file of the stores and more
   for (const auto* file : common_files(manifest)) description.bytes += file->bytes;
   description.matrix_bytes = 0;
   description.not_finite = 0;
