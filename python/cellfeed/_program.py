@@ -32,7 +32,10 @@ def run_python_verb() -> None:
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "cellfeed":
             raise
-        sys.exit(f"cellfeed: error: {error}")
+        from ._extras import with_extra
+
+        extra = None if sys.argv[1:2] == ["write-shards"] else "train"
+        sys.exit(f"cellfeed: error: {with_extra(error, extra)}")
     except KeyboardInterrupt:
         print("cellfeed: error: interrupted", file=sys.stderr, flush=True)
         os._exit(_INTERRUPTED)

@@ -119,6 +119,8 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 import cellfeed as cf
+exec("from cellfeed import *", {{}})
+assert all(hasattr(cf, name) for name in dir(cf))
 cells = cf.open({path!r}, obs="Celltype")
 batch = next(iter(cf.Loader(cells, cf.Streaming(), batch_size=5)))
 view = cells[:5]
