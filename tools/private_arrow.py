@@ -98,8 +98,17 @@ class Library:
             self.data[begin : begin + len(old)] = new.encode().ljust(len(old), b"\0")
 
 
+def write_if_new(path: Path, data: bytes) -> None:
+    """Replace a file that differs; a program that runs keeps the one that it has mapped."""
+    if path.is_file() and path.read_bytes() == data:
+        return
+    written = path.with_suffix(".new")
+    written.write_bytes(data)
+    written.replace(path)
+
+
 def main() -> None:
-    """Copy both libraries, where a copy is missing or older."""
+    """Copy both libraries."""
     import pyarrow
 
     target = Path(sys.argv[1])
@@ -113,7 +122,7 @@ def main() -> None:
     parquet.keep_private(set())
     for new, library in libraries.items():
         library.rename()
-        (target / new).write_bytes(library.data)
+        write_if_new(target / new, library.data)
     print(";".join(str(target / name) for name in NAMES.values()))
 
 
