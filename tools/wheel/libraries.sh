@@ -54,7 +54,7 @@ with_compiler() {
 }
 
 mkdir -p "$prefix/licenses"
-for package in libssl libdeflate zlib1g libzstd liblz4 liburing libhwy nlohmann-json3 libcli11 librandom123; do
+for package in libssl libdeflate zlib1g libzstd liblz4 liburing nlohmann-json3 libcli11 librandom123; do
   cp "/usr/share/doc/$package-dev/copyright" "$prefix/licenses/$package.txt"
 done
 [ -e "$sources/.fetched" ] || { fetch; touch "$sources/.fetched"; }
