@@ -115,7 +115,7 @@ needs none.
 Parameters
 ----------
 table
-    Of any Arrow library: what has ``__arrow_c_stream__`` or ``__arrow_c_array__``.)")
+    A table of any Arrow library, with ``__arrow_c_stream__`` or ``__arrow_c_array__``.)")
       .def(
           "__init__", [](Table* self, nb::handle table) { new (self) Table{import_table(table)}; },
           "table"_a.none())

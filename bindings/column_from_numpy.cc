@@ -26,7 +26,7 @@ using ArrayPtr = std::shared_ptr<arrow::Array>;
 using BufferPtr = std::shared_ptr<arrow::Buffer>;
 using TypePtr = std::shared_ptr<arrow::DataType>;
 
-// Of texts that offsets of 32 bits reach.
+// StringArray has offsets of 32 bits; longer texts need LargeStringArray.
 constexpr std::size_t kMostBytes = std::numeric_limits<std::int32_t>::max() - 1;
 
 void check_column(const arrow::Status& status, const std::string& column) {
@@ -78,7 +78,7 @@ TypePtr arrow_type(nb::dlpack::dtype type, const std::string& column) {
   using Code = nb::dlpack::dtype_code;
   const auto code = static_cast<Code>(type.code);
   if (code == Code::Bool) return arrow::boolean();
-  // Of 8, 16, 32 and 64 bits.
+  // Types of 8, 16, 32 and 64 bits.
   const std::map<Code, std::vector<TypePtr>> known{
       {Code::Int, {arrow::int8(), arrow::int16(), arrow::int32(), arrow::int64()}},
       {Code::UInt, {arrow::uint8(), arrow::uint16(), arrow::uint32(), arrow::uint64()}},

@@ -15,8 +15,8 @@ struct Table {
   nanobind::capsule export_stream(nanobind::handle requested_schema) const;
 };
 
-// Of a Table, or of any object that has __arrow_c_stream__ or __arrow_c_array__. Throws
-// kInvalidType for another, kInvalidArgument where it holds no table.
+// Takes a Table, or any object with __arrow_c_stream__ or __arrow_c_array__. Throws kInvalidType
+// for other objects, and kInvalidArgument if the object holds no table.
 std::shared_ptr<arrow::Table> import_table(nanobind::handle arrow_object);
 
 }  // namespace cellfeed::bindings

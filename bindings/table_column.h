@@ -26,30 +26,30 @@ using AnyArray =
 using Marks = std::optional<
     nanobind::ndarray<const bool, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>>;
 
-// Copies of what is given. They throw kUnsupported, which names the column, where Arrow has no
-// such type. In all of them as many marks as values.
+// These copy their arguments. They throw kUnsupported with the column's name if Arrow has no type
+// for the values. is_missing has one mark for each value.
 //
-// Booleans and numbers; NaN is missing.
+// Takes booleans and numbers. NaN is missing.
 TableColumn column_of_numbers(std::string name, const AnyArray& values, const Marks& is_missing);
-// unit: "s", "ms", "us" or "ns" since 1970, or "D" for days without times. The least number is
-// numpy's NaT, which is missing. zone: of moments, "" where they have none.
+// unit: "s", "ms", "us" or "ns" since 1970, or "D" for days without times. The smallest number is
+// numpy's NaT, which is missing. zone: the time zone, or "".
 TableColumn column_of_times(std::string name, const Int64Array& counts, const std::string& unit,
                             bool is_duration, const std::string& zone);
-// str, but where marked.
+// Texts hold str objects, except where is_missing is true.
 TableColumn column_of_texts(std::string name, const nanobind::list& texts, const Marks& is_missing);
 // Codes below 0 are missing.
 TableColumn column_of_codes(std::string name, const AnyArray& codes, const TableColumn& categories,
                             bool ordered);
 TableColumn column_of_nulls(std::string name, std::int64_t n);
 
-// Throw kUnsupported, which names column and type, where numpy has no such values.
+// These throw kUnsupported with the column's name and type if numpy has no type for the values.
 //
-// Whatever lies under missing ones, but None for texts. Not copied where it need not be, and read
-// only then.
+// A missing text is None; other missing values are undefined. Shares memory with the column, read
+// only, if the layout allows it.
 NumpyArray values_of(const TableColumn& column);
 // None where no value is missing.
 std::optional<NumpyArray> missing_of(const TableColumn& column);
-// Of a categorical column, -1 where missing.
+// REQUIRES: the column is categorical. A missing value has the code -1.
 NumpyArray codes_of(const TableColumn& column);
 bool is_categorical(const TableColumn& column);
 TableColumn categories_of(const TableColumn& column);

@@ -110,7 +110,7 @@ class Table:
     Parameters
     ----------
     table
-        Of any Arrow library: what has ``__arrow_c_stream__`` or ``__arrow_c_array__``.
+        A table of any Arrow library, with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
     """
 
     def __init__(self, table: object | None) -> None: ...

@@ -81,7 +81,7 @@ def _column_of(name: str, column: pd.Series) -> _core.TableColumn:
     dtype: Any = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         labels = dtype.categories
-        # Of labels that are not there nothing is known but what they usually are.
+        # Without labels their type is unknown; labels are usually text.
         categories = _column_of(name, labels.to_series()) if len(labels) else _texts(name, [])
         codes = column.cat.codes.to_numpy()
         return _core.TableColumn.of_codes(name, codes, categories, bool(dtype.ordered))
