@@ -85,10 +85,12 @@ void bind_column(nb::module_& module) {
   nb::class_<TableColumn>(module, "TableColumn", "A column of a table, as numpy has it.")
       .def_static("of_numbers", &column_of_numbers, "name"_a, "values"_a,
                   "is_missing"_a = nb::none())
-      .def_static("of_times", &column_of_times, "name"_a, "counts"_a, "unit"_a, "is_duration"_a,
-                  "zone"_a)
+      .def_static("of_days", &column_of_days, "name"_a, "days"_a, "is_missing"_a)
+      .def_static("of_times", &column_of_times, "name"_a, "counts"_a, "is_missing"_a, "unit"_a,
+                  "is_duration"_a, "zone"_a)
       .def_static("of_texts", &column_of_texts, "name"_a, "texts"_a, "is_missing"_a = nb::none())
-      .def_static("of_codes", &column_of_codes, "name"_a, "codes"_a, "categories"_a, "ordered"_a)
+      .def_static("of_codes", &column_of_codes, "name"_a, "codes"_a, "is_missing"_a, "categories"_a,
+                  "ordered"_a)
       .def_static("of_nulls", &column_of_nulls, "name"_a, "n"_a)
       .def("__len__", [](const TableColumn& self) { return self.array->length(); })
       .def_ro("name", &TableColumn::name)

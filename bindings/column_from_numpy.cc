@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -41,12 +40,6 @@ T column_value(arrow::Result<T> result, const std::string& column) {
   return *std::move(result);
 }
 
-void require_marks(const Marks& is_missing, std::size_t n, const std::string& column) {
-  if (is_missing && is_missing->size() != n)
-    throw_invalid("column '{}' has {} values and {} marks of missing ones", column, n,
-                  is_missing->size());
-}
-
 // A bit for each of n, as Arrow has them.
 template <typename IsSet>
 BufferPtr packed_bits(std::int64_t n, const IsSet& is_set, const std::string& column) {
@@ -56,21 +49,28 @@ BufferPtr packed_bits(std::int64_t n, const IsSet& is_set, const std::string& co
   return bits;
 }
 
-template <typename IsMissing>
-ArrayPtr make_array(const TypePtr& type, std::int64_t n, BufferPtr values,
-                    const IsMissing& is_missing, const std::string& column) {
-  std::int64_t n_missing = 0;
-  for (std::int64_t i = 0; i < n; ++i) n_missing += is_missing(i) ? 1 : 0;
-  BufferPtr validity;
-  if (n_missing > 0)
-    validity = packed_bits(n, [&](std::int64_t i) { return !is_missing(i); }, column);
-  return arrow::MakeArray(
-      arrow::ArrayData::Make(type, n, {std::move(validity), std::move(values)}, n_missing));
+void require_marks(const Marks& is_missing, std::size_t n, const std::string& column) {
+  if (is_missing && is_missing->size() != n)
+    throw_invalid("column '{}' has {} values and {} marks of missing ones", column, n,
+                  is_missing->size());
 }
 
-BufferPtr copied_bytes(const void* data, std::size_t n_bytes, const std::string& column) {
-  BufferPtr copy = column_value(arrow::AllocateBuffer(static_cast<std::int64_t>(n_bytes)), column);
-  if (n_bytes > 0) std::memcpy(copy->mutable_data(), data, n_bytes);
+ArrayPtr make_array(const TypePtr& type, std::size_t size, BufferPtr values,
+                    const Marks& is_missing, const std::string& column) {
+  require_marks(is_missing, size, column);
+  const auto n = static_cast<std::int64_t>(size);
+  BufferPtr validity;
+  if (is_missing && std::count(is_missing->data(), is_missing->data() + n, true) > 0)
+    validity = packed_bits(n, [&](std::int64_t i) { return !is_missing->data()[i]; }, column);
+  return arrow::MakeArray(
+      arrow::ArrayData::Make(type, n, {std::move(validity), std::move(values)}));
+}
+
+template <typename Array>
+BufferPtr copied(const Array& values, const std::string& column) {
+  const auto n_bytes = static_cast<std::int64_t>(values.nbytes());
+  BufferPtr copy = column_value(arrow::AllocateBuffer(n_bytes), column);
+  if (n_bytes > 0) std::memcpy(copy->mutable_data(), values.data(), values.nbytes());
   return copy;
 }
 
@@ -89,25 +89,6 @@ TypePtr arrow_type(nb::dlpack::dtype type, const std::string& column) {
   throw Error(
       ErrorKind::kUnsupported,
       fmt::format("column '{}' holds neither booleans nor numbers of 8 to 64 bits", column));
-}
-
-bool is_nan(const arrow::DataType& type, const void* values, std::int64_t i) {
-  if (type.id() == arrow::Type::FLOAT) return std::isnan(static_cast<const float*>(values)[i]);
-  if (type.id() == arrow::Type::DOUBLE) return std::isnan(static_cast<const double*>(values)[i]);
-  return type.id() == arrow::Type::HALF_FLOAT &&
-         (static_cast<const std::uint16_t*>(values)[i] & 0x7FFF) > 0x7C00;
-}
-
-template <typename Code>
-ArrayPtr indices_of(const AnyArray& given, const TypePtr& type, const std::string& column) {
-  const auto* codes = static_cast<const Code*>(given.data());
-  BufferPtr kept = copied_bytes(codes, given.nbytes(), column);
-  // What lies under missing ones is a code too.
-  auto* own = reinterpret_cast<Code*>(kept->mutable_data());
-  for (std::size_t i = 0; i < given.size(); ++i) own[i] = std::max(own[i], Code{0});
-  return make_array(
-      type, static_cast<std::int64_t>(given.size()), kept,
-      [&](std::int64_t i) { return codes[i] < 0; }, column);
 }
 
 // Lifetime: until the str is gone.
@@ -136,41 +117,24 @@ ArrayPtr built(const std::vector<std::optional<std::string_view>>& texts,
 }  // namespace
 
 TableColumn column_of_numbers(std::string name, const AnyArray& values, const Marks& is_missing) {
-  const auto n = static_cast<std::int64_t>(values.size());
-  require_marks(is_missing, values.size(), name);
   const TypePtr type = arrow_type(values.dtype(), name);
   const auto* flags = static_cast<const std::uint8_t*>(values.data());
+  const auto n = static_cast<std::int64_t>(values.size());
   BufferPtr kept = type->id() == arrow::Type::BOOL
                        ? packed_bits(
                              n, [&](std::int64_t i) { return flags[i] != 0; }, name)
-                       : copied_bytes(values.data(), values.nbytes(), name);
-  ArrayPtr array = make_array(
-      type, n, std::move(kept),
-      [&](std::int64_t i) {
-        return (is_missing && is_missing->data()[i]) || is_nan(*type, values.data(), i);
-      },
-      name);
+                       : copied(values, name);
+  ArrayPtr array = make_array(type, values.size(), std::move(kept), is_missing, name);
   return {std::move(name), std::move(array)};
 }
 
-TableColumn column_of_times(std::string name, const Int64Array& counts, const std::string& unit,
-                            bool is_duration, const std::string& zone) {
-  const auto n = static_cast<std::int64_t>(counts.size());
-  const auto is_missing = [&](std::int64_t i) {
-    return counts.data()[i] == std::numeric_limits<std::int64_t>::min();
-  };
-  if (unit == "D" && !is_duration) {
-    arrow::Date32Builder builder;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const auto day = static_cast<std::int32_t>(counts.data()[i]);
-      if (!is_missing(i) && day != counts.data()[i])
-        throw Error(ErrorKind::kUnsupported,
-                    fmt::format("column '{}' holds a day too far away: row {}", name, i));
-      check_column(is_missing(i) ? builder.AppendNull() : builder.Append(day), name);
-    }
-    ArrayPtr days = column_value(builder.Finish(), name);
-    return {std::move(name), std::move(days)};
-  }
+TableColumn column_of_days(std::string name, const Int32Array& days, const Marks& is_missing) {
+  ArrayPtr array = make_array(arrow::date32(), days.size(), copied(days, name), is_missing, name);
+  return {std::move(name), std::move(array)};
+}
+
+TableColumn column_of_times(std::string name, const Int64Array& counts, const Marks& is_missing,
+                            const std::string& unit, bool is_duration, const std::string& zone) {
   const std::map<std::string, arrow::TimeUnit::type> scales{{"s", arrow::TimeUnit::SECOND},
                                                             {"ms", arrow::TimeUnit::MILLI},
                                                             {"us", arrow::TimeUnit::MICRO},
@@ -181,8 +145,7 @@ TableColumn column_of_times(std::string name, const Int64Array& counts, const st
                 fmt::format("column '{}' holds times in a unit that Arrow lacks: {}", name, unit));
   const TypePtr type =
       is_duration ? arrow::duration(scale->second) : arrow::timestamp(scale->second, zone);
-  ArrayPtr array =
-      make_array(type, n, copied_bytes(counts.data(), counts.nbytes(), name), is_missing, name);
+  ArrayPtr array = make_array(type, counts.size(), copied(counts, name), is_missing, name);
   return {std::move(name), std::move(array)};
 }
 
@@ -201,27 +164,10 @@ TableColumn column_of_texts(std::string name, const nb::list& texts, const Marks
   return {std::move(name), std::move(array)};
 }
 
-TableColumn column_of_codes(std::string name, const AnyArray& codes, const TableColumn& categories,
-                            bool ordered) {
+TableColumn column_of_codes(std::string name, const AnyArray& codes, const Marks& is_missing,
+                            const TableColumn& categories, bool ordered) {
   const TypePtr type = arrow_type(codes.dtype(), name);
-  ArrayPtr indices;
-  switch (type->id()) {
-    case arrow::Type::INT8:
-      indices = indices_of<std::int8_t>(codes, type, name);
-      break;
-    case arrow::Type::INT16:
-      indices = indices_of<std::int16_t>(codes, type, name);
-      break;
-    case arrow::Type::INT32:
-      indices = indices_of<std::int32_t>(codes, type, name);
-      break;
-    case arrow::Type::INT64:
-      indices = indices_of<std::int64_t>(codes, type, name);
-      break;
-    default:
-      throw_invalid("codes of column '{}' must be integers with a sign, not {}", name,
-                    type->ToString());
-  }
+  const ArrayPtr indices = make_array(type, codes.size(), copied(codes, name), is_missing, name);
   ArrayPtr array = column_value(
       arrow::DictionaryArray::FromArrays(arrow::dictionary(type, categories.array->type(), ordered),
                                          indices, categories.array),

@@ -29,17 +29,19 @@ using Marks = std::optional<
 // These copy their arguments. They throw kUnsupported with the column's name if Arrow has no type
 // for the values. is_missing has one mark for each value.
 //
-// Takes booleans and numbers. NaN is missing.
+// Takes booleans and numbers.
 TableColumn column_of_numbers(std::string name, const AnyArray& values, const Marks& is_missing);
-// unit: "s", "ms", "us" or "ns" since 1970, or "D" for days without times. The smallest number is
-// numpy's NaT, which is missing. zone: the time zone, or "".
-TableColumn column_of_times(std::string name, const Int64Array& counts, const std::string& unit,
-                            bool is_duration, const std::string& zone);
+// days: since 1970.
+TableColumn column_of_days(std::string name, const Int32Array& days, const Marks& is_missing);
+// unit: "s", "ms", "us" or "ns", since 1970 unless the column holds durations. zone: the time zone,
+// or "".
+TableColumn column_of_times(std::string name, const Int64Array& counts, const Marks& is_missing,
+                            const std::string& unit, bool is_duration, const std::string& zone);
 // Texts hold str objects, except where is_missing is true.
 TableColumn column_of_texts(std::string name, const nanobind::list& texts, const Marks& is_missing);
-// Codes below 0 are missing.
-TableColumn column_of_codes(std::string name, const AnyArray& codes, const TableColumn& categories,
-                            bool ordered);
+// codes: from 0, also where is_missing is true.
+TableColumn column_of_codes(std::string name, const AnyArray& codes, const Marks& is_missing,
+                            const TableColumn& categories, bool ordered);
 TableColumn column_of_nulls(std::string name, std::int64_t n);
 
 // These throw kUnsupported with the column's name and type if numpy has no type for the values.

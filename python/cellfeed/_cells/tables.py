@@ -84,7 +84,9 @@ def _column_of(name: str, column: pd.Series) -> _core.TableColumn:
         # Without labels their type is unknown; labels are usually text.
         categories = _column_of(name, labels.to_series()) if len(labels) else _texts(name, [])
         codes = column.cat.codes.to_numpy()
-        return _core.TableColumn.of_codes(name, codes, categories, bool(dtype.ordered))
+        return _core.TableColumn.of_codes(
+            name, np.maximum(codes, 0), codes < 0, categories, bool(dtype.ordered)
+        )
     if isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", "") == "pyarrow":
         return _of_arrow(name, column)
     if isinstance(dtype, pd.StringDtype):
@@ -92,10 +94,12 @@ def _column_of(name: str, column: pd.Series) -> _core.TableColumn:
     if isinstance(dtype, pd.DatetimeTZDtype):
         zone = str(dtype.tz).removeprefix("UTC") or "UTC"
         counts = column.dt.tz_convert(None).to_numpy().view(np.int64)
-        return _core.TableColumn.of_times(name, counts, dtype.unit, False, zone)
+        is_missing = column.isna().to_numpy()
+        return _core.TableColumn.of_times(name, counts, is_missing, dtype.unit, False, zone)
     if hasattr(dtype, "numpy_dtype"):  # pandas' numbers and booleans beside a mask
         values = column.array.to_numpy(dtype.numpy_dtype, na_value=dtype.type(0))
-        return _core.TableColumn.of_numbers(name, values, column.isna().to_numpy())
+        is_missing = column.isna().to_numpy() | np.isnan(values)
+        return _core.TableColumn.of_numbers(name, values, is_missing)
     return _of_numpy(name, column.to_numpy())
 
 
@@ -103,13 +107,23 @@ def _of_numpy(name: str, values: np.ndarray) -> _core.TableColumn:
     dtype = values.dtype.newbyteorder("=")
     values = np.ascontiguousarray(values, dtype=dtype)
     if dtype.kind in "biuf" and dtype.itemsize <= 8:
-        return _core.TableColumn.of_numbers(name, values)
+        return _core.TableColumn.of_numbers(name, values, np.isnan(values))
     if dtype.kind in "mM":
-        unit = np.datetime_data(dtype)[0]
-        return _core.TableColumn.of_times(name, values.view(np.int64), unit, dtype.kind == "m", "")
+        return _of_times(name, values)
     if dtype.kind != "O":
         raise UnsupportedError(f"column {name!r} holds {dtype}: make it text or numbers")
     return _of_objects(name, values)
+
+
+def _of_times(name: str, values: np.ndarray) -> _core.TableColumn:
+    unit, is_duration = np.datetime_data(values.dtype)[0], values.dtype.kind == "m"
+    counts, is_missing = values.view(np.int64), np.isnat(values)
+    if unit != "D" or is_duration:
+        return _core.TableColumn.of_times(name, counts, is_missing, unit, is_duration, "")
+    days = np.where(is_missing, 0, counts)
+    if (days != days.astype(np.int32)).any():
+        raise UnsupportedError(f"column {name!r} holds a day too far away for Arrow")
+    return _core.TableColumn.of_days(name, days.astype(np.int32), is_missing)
 
 
 def _of_objects(name: str, values: np.ndarray) -> _core.TableColumn:
@@ -125,7 +139,7 @@ def _of_objects(name: str, values: np.ndarray) -> _core.TableColumn:
             numbers = np.zeros(len(values), dtype=_NUMBERS[kind])
             numbers[~is_missing] = known
             if (numbers[~is_missing] == known).all():
-                return _core.TableColumn.of_numbers(name, numbers, is_missing)
+                return _core.TableColumn.of_numbers(name, numbers, is_missing | np.isnan(numbers))
         if kind in ("datetime", "datetime64"):
             return _column_of(name, pd.Series(pd.to_datetime(values)))
         if kind in ("timedelta", "timedelta64"):
