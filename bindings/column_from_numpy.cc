@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/matrix/arrow_result.h"
 #include "table_column.h"
 
 namespace nb = nanobind;
@@ -28,16 +29,10 @@ using TypePtr = std::shared_ptr<arrow::DataType>;
 // StringArray has offsets of 32 bits; longer texts need LargeStringArray.
 constexpr std::size_t kMostBytes = std::numeric_limits<std::int32_t>::max() - 1;
 
-void check_column(const arrow::Status& status, const std::string& column) {
-  if (!status.ok())
-    throw Error(status.IsOutOfMemory() ? ErrorKind::kIo : ErrorKind::kInvalidArgument,
-                fmt::format("column '{}': {}", column, status.ToString()));
-}
-
-template <typename T>
-T column_value(arrow::Result<T> result, const std::string& column) {
-  check_column(result.status(), column);
-  return *std::move(result);
+template <typename Result>
+auto column_value(Result result, const std::string& column) {
+  return matrix::check_arrow(std::move(result), "make column '" + column + "'",
+                             ErrorKind::kInvalidArgument);
 }
 
 // A bit for each of n, as Arrow has them.
@@ -110,7 +105,7 @@ ArrayPtr built(const std::vector<std::optional<std::string_view>>& texts,
                const std::string& column) {
   Builder builder;
   for (const auto& text : texts)
-    check_column(text ? builder.Append(*text) : builder.AppendNull(), column);
+    column_value(text ? builder.Append(*text) : builder.AppendNull(), column);
   return column_value(builder.Finish(), column);
 }
 

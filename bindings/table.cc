@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/matrix/arrow_result.h"
 #include "cellfeed/matrix/one_array.h"
 #include "gil.h"
 
@@ -15,21 +16,15 @@ namespace nb = nanobind;
 namespace cellfeed::bindings {
 namespace {
 
-template <typename T>
-T value_or_throw(arrow::Result<T> result, ErrorKind kind) {
-  if (!result.ok()) throw Error(kind, result.status().ToString());
-  return *std::move(result);
-}
-
 std::shared_ptr<arrow::RecordBatchReader> batches_of(std::shared_ptr<arrow::Table> table) {
   if (table->num_rows() > 0) return std::make_shared<arrow::TableBatchReader>(std::move(table));
   // A batch without rows, for the categories.
   arrow::ArrayVector columns;
   for (const auto& column : table->columns())
-    columns.push_back(value_or_throw(matrix::one_array(*column), ErrorKind::kInternal));
-  return value_or_throw(arrow::RecordBatchReader::Make(
-                            {arrow::RecordBatch::Make(table->schema(), 0, std::move(columns))}),
-                        ErrorKind::kInternal);
+    columns.push_back(matrix::check_arrow(matrix::one_array(*column), "give an Arrow table"));
+  return matrix::check_arrow(arrow::RecordBatchReader::Make({arrow::RecordBatch::Make(
+                                 table->schema(), 0, std::move(columns))}),
+                             "give an Arrow table");
 }
 
 template <typename T>
@@ -42,10 +37,10 @@ T* pointer_in(nb::handle capsule, const char* name) {
 std::shared_ptr<arrow::Table> import_stream(nb::handle arrow_object) {
   const nb::object capsule =
       call_python([&]() -> nb::object { return arrow_object.attr("__arrow_c_stream__")(); });
-  const auto reader = value_or_throw(
+  const auto reader = matrix::check_arrow(
       arrow::ImportRecordBatchReader(pointer_in<ArrowArrayStream>(capsule, "arrow_array_stream")),
-      ErrorKind::kInvalidArgument);
-  return value_or_throw(reader->ToTable(), ErrorKind::kInvalidArgument);
+      "take an Arrow table", ErrorKind::kInvalidArgument);
+  return matrix::check_arrow(reader->ToTable(), "take an Arrow table", ErrorKind::kInvalidArgument);
 }
 
 std::shared_ptr<arrow::Table> import_batch(nb::handle arrow_object) {
@@ -53,10 +48,11 @@ std::shared_ptr<arrow::Table> import_batch(nb::handle arrow_object) {
       call_python([&]() -> nb::object { return arrow_object.attr("__arrow_c_array__")(); });
   const auto [schema, array] = nb::cast<std::pair<nb::object, nb::object>>(given);
   const auto batch =
-      value_or_throw(arrow::ImportRecordBatch(pointer_in<ArrowArray>(array, "arrow_array"),
-                                              pointer_in<ArrowSchema>(schema, "arrow_schema")),
-                     ErrorKind::kInvalidArgument);
-  return value_or_throw(arrow::Table::FromRecordBatches({batch}), ErrorKind::kInvalidArgument);
+      matrix::check_arrow(arrow::ImportRecordBatch(pointer_in<ArrowArray>(array, "arrow_array"),
+                                                   pointer_in<ArrowSchema>(schema, "arrow_schema")),
+                          "take an Arrow table", ErrorKind::kInvalidArgument);
+  return matrix::check_arrow(arrow::Table::FromRecordBatches({batch}), "take an Arrow table",
+                             ErrorKind::kInvalidArgument);
 }
 
 }  // namespace
@@ -65,10 +61,8 @@ nb::capsule Table::export_stream(nb::handle) const {
   const auto reader = batches_of(table);
   auto* stream = new ArrowArrayStream{};
   const auto status = arrow::ExportRecordBatchReader(reader, stream);
-  if (!status.ok()) {
-    delete stream;
-    throw Error(ErrorKind::kInternal, status.ToString());
-  }
+  if (!status.ok()) delete stream;
+  matrix::check_arrow(status, "give an Arrow table");
   return nb::capsule(stream, "arrow_array_stream", [](void* p) noexcept {
     auto* owned = static_cast<ArrowArrayStream*>(p);
     if (owned->release != nullptr) owned->release(owned);

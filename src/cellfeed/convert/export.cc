@@ -8,7 +8,6 @@
 #include <optional>
 #include <variant>
 
-#include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/cell_tasks.h"
 #include "cellfeed/convert/h5ad_output.h"
 #include "cellfeed/convert/inputs/carried_annotations.h"
@@ -23,6 +22,7 @@
 #include "cellfeed/format/shard/obs/obs_schema.h"
 #include "cellfeed/format/shard/shard_directory.h"
 #include "cellfeed/format/shard/shard_store.h"
+#include "cellfeed/matrix/arrow_result.h"
 
 namespace cellfeed::convert {
 namespace {

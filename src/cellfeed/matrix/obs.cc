@@ -6,24 +6,13 @@
 #include <string_view>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/matrix/arrow_result.h"
 #include "cellfeed/matrix/one_array.h"
 
 namespace cellfeed::matrix {
 namespace {
 
-template <typename T>
-T value_or_throw(arrow::Result<T> result, const std::string& name) {
-  if (!result.ok())
-    throw Error(ErrorKind::kInternal, fmt::format("cannot convert obs column: '{}': {}", name,
-                                                  result.status().ToString()));
-  return *std::move(result);
-}
-
-void check(const arrow::Status& status, const std::string& name) {
-  if (!status.ok())
-    throw Error(ErrorKind::kInternal,
-                fmt::format("cannot convert obs column: '{}': {}", name, status.ToString()));
-}
+std::string converting(const std::string& column) { return "convert obs column '" + column + "'"; }
 
 DType fixed_dtype(const arrow::DataType& type, const std::string& name) {
   if (const auto dtype = dtype_of_arrow(type)) return *dtype;
@@ -36,6 +25,7 @@ DType fixed_dtype(const arrow::DataType& type, const std::string& name) {
 template <typename StringArray>
 std::shared_ptr<arrow::DictionaryArray> encode_strings(const StringArray& array,
                                                        const std::string& name) {
+  const std::string what = converting(name);
   std::map<std::string_view, std::int32_t> codes;
   for (std::int64_t i = 0; i < array.length(); ++i)
     if (array.IsValid(i)) codes.emplace(array.GetView(i), 0);
@@ -43,10 +33,10 @@ std::shared_ptr<arrow::DictionaryArray> encode_strings(const StringArray& array,
   std::int32_t next = 0;
   for (auto& [text, code] : codes) {
     code = next++;
-    check(categories.Append(text), name);
+    check_arrow(categories.Append(text), what);
   }
   arrow::Int32Builder builder;
-  check(builder.Reserve(array.length()), name);
+  check_arrow(builder.Reserve(array.length()), what);
   for (std::int64_t i = 0; i < array.length(); ++i) {
     if (array.IsValid(i))
       builder.UnsafeAppend(codes.find(array.GetView(i))->second);
@@ -54,8 +44,8 @@ std::shared_ptr<arrow::DictionaryArray> encode_strings(const StringArray& array,
       builder.UnsafeAppendNull();
   }
   return std::make_shared<arrow::DictionaryArray>(arrow::dictionary(arrow::int32(), arrow::utf8()),
-                                                  value_or_throw(builder.Finish(), name),
-                                                  value_or_throw(categories.Finish(), name));
+                                                  check_arrow(builder.Finish(), what),
+                                                  check_arrow(categories.Finish(), what));
 }
 
 struct OwnedValues {
@@ -112,7 +102,8 @@ std::optional<DType> dtype_of_arrow(const arrow::DataType& type) {
 }
 
 FixedColumn make_fixed_column(const std::string& name, const arrow::ChunkedArray& chunked) {
-  std::shared_ptr<arrow::Array> array = value_or_throw(one_array(chunked), name);
+  const std::string what = converting(name);
+  std::shared_ptr<arrow::Array> array = check_arrow(one_array(chunked), what);
   FixedColumn column;
   column.is_text =
       array->type_id() == arrow::Type::STRING || array->type_id() == arrow::Type::LARGE_STRING;
@@ -121,9 +112,9 @@ FixedColumn make_fixed_column(const std::string& name, const arrow::ChunkedArray
   else if (array->type_id() == arrow::Type::LARGE_STRING)
     array = encode_strings(static_cast<const arrow::LargeStringArray&>(*array), name);
   else if (array->type_id() == arrow::Type::NA)
-    array = value_or_throw(
+    array = check_arrow(
         arrow::MakeArrayOfNull(arrow::dictionary(arrow::int8(), arrow::utf8()), array->length()),
-        name);
+        what);
 
   column.name = name;
   column.length = array->length();
@@ -171,8 +162,9 @@ std::vector<std::string> category_texts(const FixedColumn& column) {
   if (!column.categories) return texts;
   const auto& categories = *column.categories;
   texts.reserve(static_cast<std::size_t>(categories.length()));
+  const std::string what = converting(column.name);
   for (std::int64_t i = 0; i < categories.length(); ++i)
-    texts.push_back(value_or_throw(categories.GetScalar(i), column.name)->ToString());
+    texts.push_back(check_arrow(categories.GetScalar(i), what)->ToString());
   return texts;
 }
 

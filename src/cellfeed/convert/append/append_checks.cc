@@ -6,8 +6,8 @@
 
 #include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/error.h"
-#include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/format/shard/obs/shard_obs.h"
+#include "cellfeed/matrix/arrow_result.h"
 #include "cellfeed/matrix/gene_names.h"
 
 namespace cellfeed::convert {
@@ -56,7 +56,7 @@ void conform_shard(const ShardBase& base, const shard::ShardEntry& entry,
     const auto rows = stored.read(begin, std::min(entry.n_cells, begin + kObsRowsOfCheck));
     std::vector<int> wanted;
     for (const std::string& name : columns) wanted.push_back(rows->schema()->GetFieldIndex(name));
-    obs.conform(*check_arrow(rows->SelectColumns(wanted), "select columns"), part);
+    obs.conform(*matrix::check_arrow(rows->SelectColumns(wanted), "select columns"), part);
   }
 }
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"
+#include "cellfeed/matrix/arrow_result.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -16,9 +16,10 @@ constexpr const char* kNotingOrigins = "note the origin of cells";
 
 std::shared_ptr<arrow::Table> with_column(const arrow::Table& table, const char* name,
                                           const std::shared_ptr<arrow::Array>& values) {
-  return check_arrow(table.AddColumn(table.num_columns(), arrow::field(name, values->type()),
-                                     std::make_shared<arrow::ChunkedArray>(values)),
-                     kNotingOrigins);
+  return matrix::check_arrow(
+      table.AddColumn(table.num_columns(), arrow::field(name, values->type()),
+                      std::make_shared<arrow::ChunkedArray>(values)),
+      kNotingOrigins);
 }
 
 }  // namespace
@@ -32,14 +33,15 @@ std::shared_ptr<arrow::Table> with_origins(const std::shared_ptr<arrow::Table>& 
                                            std::span<const std::int64_t> rows) {
   if (obs->GetColumnByName(shard::kSourceFileColumn)) return obs;
   const auto names =
-      check_arrow(arrow::MakeArrayFromScalar(arrow::StringScalar(path), 1), kNotingOrigins);
-  const auto codes = check_arrow(arrow::MakeArrayFromScalar(arrow::Int32Scalar(0), obs->num_rows()),
-                                 kNotingOrigins);
-  const auto files = check_arrow(arrow::DictionaryArray::FromArrays(codes, names), kNotingOrigins);
+      matrix::check_arrow(arrow::MakeArrayFromScalar(arrow::StringScalar(path), 1), kNotingOrigins);
+  const auto codes = matrix::check_arrow(
+      arrow::MakeArrayFromScalar(arrow::Int32Scalar(0), obs->num_rows()), kNotingOrigins);
+  const auto files =
+      matrix::check_arrow(arrow::DictionaryArray::FromArrays(codes, names), kNotingOrigins);
   arrow::Int64Builder numbers;
-  check_arrow(numbers.AppendValues(rows.data(), std::ssize(rows)), kNotingOrigins);
+  matrix::check_arrow(numbers.AppendValues(rows.data(), std::ssize(rows)), kNotingOrigins);
   return with_column(*with_column(*obs, shard::kSourceFileColumn, files), shard::kSourceRowColumn,
-                     check_arrow(numbers.Finish(), kNotingOrigins));
+                     matrix::check_arrow(numbers.Finish(), kNotingOrigins));
 }
 
 }  // namespace cellfeed::convert

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "cellfeed/convert/arrow_result.h"
+#include "cellfeed/matrix/arrow_result.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -53,17 +53,18 @@ void JoinedVar::add_source(const arrow::Table& var, std::span<const std::int32_t
     });
   }
   n_rows_ += std::ssize(rows);
-  parts_.push_back(take_rows(*check_arrow(var.SelectColumns(columns), "select columns"), rows));
+  parts_.push_back(
+      take_rows(*matrix::check_arrow(var.SelectColumns(columns), "select columns"), rows));
   union_.add_source(*parts_.back(), path);
 }
 
 std::shared_ptr<arrow::Table> JoinedVar::finish() {
   union_.finish();
   for (std::size_t p = 0; p < parts_.size(); ++p) parts_[p] = union_.conform(*parts_[p], p);
-  const auto all = check_arrow(arrow::ConcatenateTables(parts_), "join the gene tables");
+  const auto all = matrix::check_arrow(arrow::ConcatenateTables(parts_), "join the gene tables");
   arrow::ChunkedArrayVector columns;
   for (int i = 0; i < all->num_columns(); ++i) {
-    const auto one = check_arrow(all->SelectColumns({i}), "select a column");
+    const auto one = matrix::check_arrow(all->SelectColumns({i}), "select a column");
     columns.push_back(take_rows(*one, places_.at(all->field(i)->name()))->column(0));
   }
   return arrow::Table::Make(all->schema(), std::move(columns), n_genes_);

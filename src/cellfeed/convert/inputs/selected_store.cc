@@ -12,8 +12,8 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/mix.h"
 #include "cellfeed/collection/row_selection.h"
-#include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/inputs/table_union.h"
+#include "cellfeed/matrix/arrow_result.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -102,12 +102,12 @@ std::shared_ptr<arrow::Table> SelectedStore::gather_obs(
     parts.push_back(take_rows(*around, places));
     first = last;
   }
-  const auto table = check_arrow(arrow::ConcatenateTables(parts), "gather obs of cells");
-  if (ascending == rows) return check_arrow(table->CombineChunks(), "gather obs of cells");
+  const auto table = matrix::check_arrow(arrow::ConcatenateTables(parts), "gather obs of cells");
+  if (ascending == rows) return matrix::check_arrow(table->CombineChunks(), "gather obs of cells");
   std::vector<std::int64_t> places;
   for (const std::int64_t row : rows)
     places.push_back(std::lower_bound(ascending.begin(), ascending.end(), row) - ascending.begin());
-  return take_rows(*check_arrow(table->CombineChunks(), "gather obs of cells"), places);
+  return take_rows(*matrix::check_arrow(table->CombineChunks(), "gather obs of cells"), places);
 }
 
 std::shared_ptr<arrow::Table> SelectedStore::read_obs(std::int64_t begin, std::int64_t end) const {

@@ -12,13 +12,13 @@
 #include "cellfeed/collection/gene_keys.h"
 #include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/paths.h"
-#include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/inputs/cell_origins.h"
 #include "cellfeed/convert/inputs/joined_var.h"
 #include "cellfeed/convert/inputs/row_reader.h"
 #include "cellfeed/convert/inputs/selected_store.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/matrix/arrow_result.h"
 #include "cellfeed/matrix/obs_union.h"
 
 namespace cellfeed::convert {
@@ -220,16 +220,18 @@ std::shared_ptr<arrow::Table> Sources::read_var() const {
   auto table = joined.finish();
   // Names as joined: repeated ones may have been numbered.
   arrow::StringBuilder names;
-  for (const std::string& name : genes().names) check_arrow(names.Append(name), "name a gene");
+  for (const std::string& name : genes().names)
+    matrix::check_arrow(names.Append(name), "name a gene");
   const int index = table->schema()->GetFieldIndex(kIndex);
   if (keeps_own_names_ && index >= 0 && !table->GetColumnByName(kOwnNames))
-    table = check_arrow(
+    table = matrix::check_arrow(
         table->AddColumn(index + 1, arrow::field(kOwnNames, arrow::utf8()), table->column(index)),
         "keep the names of genes");
-  return check_arrow(table->SetColumn(index < 0 ? 0 : index, arrow::field(kIndex, arrow::utf8()),
-                                      std::make_shared<arrow::ChunkedArray>(
-                                          check_arrow(names.Finish(), "name genes"))),
-                     "name genes");
+  return matrix::check_arrow(
+      table->SetColumn(
+          index < 0 ? 0 : index, arrow::field(kIndex, arrow::utf8()),
+          std::make_shared<arrow::ChunkedArray>(matrix::check_arrow(names.Finish(), "name genes"))),
+      "name genes");
 }
 
 double Sources::row_bytes(std::int64_t source) const {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "cellfeed/convert/arrow_result.h"
+#include "cellfeed/matrix/arrow_result.h"
 #include "cellfeed/matrix/cast_array.h"
 #include "cellfeed/matrix/obs_union.h"
 #include "cellfeed/matrix/one_array.h"
@@ -24,8 +24,8 @@ const arrow::DictionaryType* as_dictionary(const arrow::DataType& type) {
 }
 
 ArrayPtr one_chunk(const arrow::ChunkedArray& column, std::string_view name) {
-  return check_arrow(matrix::one_array(column),
-                     fmt::format("join the pieces of column '{}'", name));
+  return matrix::check_arrow(matrix::one_array(column),
+                             fmt::format("join the pieces of column '{}'", name));
 }
 
 std::string type_text(const arrow::DataType& type) {
@@ -145,10 +145,11 @@ void TableUnion::Column::unite(const std::string& what, const std::vector<std::s
 
 ArrayPtr TableUnion::Column::nulls(std::int64_t n) const {
   constexpr const char* kWhat = "fill a column";
-  if (!is_categorical()) return check_arrow(arrow::MakeArrayOfNull(value_type, n), kWhat);
+  if (!is_categorical()) return matrix::check_arrow(arrow::MakeArrayOfNull(value_type, n), kWhat);
   const auto indices =
-      check_arrow(arrow::MakeArrayOfNull(code_type(categories->length()), n), kWhat);
-  return check_arrow(arrow::DictionaryArray::FromArrays(type(), indices, categories), kWhat);
+      matrix::check_arrow(arrow::MakeArrayOfNull(code_type(categories->length()), n), kWhat);
+  return matrix::check_arrow(arrow::DictionaryArray::FromArrays(type(), indices, categories),
+                             kWhat);
 }
 
 ArrayPtr TableUnion::Column::conform_labels(const arrow::DictionaryArray& array,
@@ -173,17 +174,19 @@ ArrayPtr TableUnion::Column::conform_labels(const arrow::DictionaryArray& array,
   ArrayPtr indices = array.indices();
   if (map) {
     arrow::Int32Builder builder;
-    check_arrow(builder.Reserve(array.length()), kWhat);
+    matrix::check_arrow(builder.Reserve(array.length()), kWhat);
     for (std::int64_t i = 0; i < array.length(); ++i) {
       if (array.IsNull(i))
         builder.UnsafeAppendNull();
       else
         builder.UnsafeAppend((*map)[static_cast<std::size_t>(array.GetValueIndex(i))]);
     }
-    indices = check_arrow(builder.Finish(), kWhat);
+    indices = matrix::check_arrow(builder.Finish(), kWhat);
   }
-  indices = check_arrow(arrow::compute::Cast(*indices, code_type(categories->length())), kWhat);
-  return check_arrow(arrow::DictionaryArray::FromArrays(type(), indices, categories), kWhat);
+  indices =
+      matrix::check_arrow(arrow::compute::Cast(*indices, code_type(categories->length())), kWhat);
+  return matrix::check_arrow(arrow::DictionaryArray::FromArrays(type(), indices, categories),
+                             kWhat);
 }
 
 ArrayPtr TableUnion::Column::conform(const ArrayPtr& array, std::size_t source,
@@ -194,10 +197,10 @@ ArrayPtr TableUnion::Column::conform(const ArrayPtr& array, std::size_t source,
   if (is_categorical())
     return conform_labels(static_cast<const arrow::DictionaryArray&>(*array), source);
   const ArrayPtr plain =
-      is_dictionary
-          ? check_arrow(arrow::compute::Cast(*array, as_dictionary(*array->type())->value_type()),
-                        fmt::format("spell out the categories of '{}'", name))
-          : array;
+      is_dictionary ? matrix::check_arrow(
+                          arrow::compute::Cast(*array, as_dictionary(*array->type())->value_type()),
+                          fmt::format("spell out the categories of '{}'", name))
+                    : array;
   return cast_values(plain, value_type, name, path);
 }
 
@@ -265,24 +268,24 @@ std::shared_ptr<arrow::Table> drop_columns(const arrow::Table& table,
   for (int i = 0; i < table.num_columns(); ++i)
     if (std::find(names.begin(), names.end(), table.field(i)->name()) == names.end())
       kept.push_back(i);
-  return check_arrow(table.SelectColumns(kept), "select columns");
+  return matrix::check_arrow(table.SelectColumns(kept), "select columns");
 }
 
 std::shared_ptr<arrow::Table> take_rows(const arrow::Table& table,
                                         const std::vector<std::int64_t>& rows) {
   arrow::Int64Builder builder;
-  check_arrow(builder.Reserve(std::ssize(rows)), "take rows");
+  matrix::check_arrow(builder.Reserve(std::ssize(rows)), "take rows");
   for (const std::int64_t row : rows) {
     if (row < 0)
       builder.UnsafeAppendNull();
     else
       builder.UnsafeAppend(row);
   }
-  const ArrayPtr indices = check_arrow(builder.Finish(), "take rows");
+  const ArrayPtr indices = matrix::check_arrow(builder.Finish(), "take rows");
   arrow::ChunkedArrayVector columns;
   for (int i = 0; i < table.num_columns(); ++i) {
     const ArrayPtr array = one_chunk(*table.column(i), table.field(i)->name());
-    columns.push_back(std::make_shared<arrow::ChunkedArray>(check_arrow(
+    columns.push_back(std::make_shared<arrow::ChunkedArray>(matrix::check_arrow(
         arrow::compute::Take(*array, *indices, arrow::compute::TakeOptions::NoBoundsCheck()),
         "take rows")));
   }

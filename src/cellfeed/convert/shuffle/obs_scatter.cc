@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/inputs/table_union.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"
+#include "cellfeed/matrix/arrow_result.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -26,9 +26,9 @@ bool is_dictionary(const arrow::Field& field) {
 
 std::shared_ptr<arrow::Array> int64_array(std::span<const BucketSlot> slots) {
   arrow::Int64Builder builder;
-  check_arrow(builder.Reserve(std::ssize(slots)), kShufflingObs);
+  matrix::check_arrow(builder.Reserve(std::ssize(slots)), kShufflingObs);
   for (const BucketSlot& slot : slots) builder.UnsafeAppend(slot.slot);
-  return check_arrow(builder.Finish(), kShufflingObs);
+  return matrix::check_arrow(builder.Finish(), kShufflingObs);
 }
 
 // Rows that go somewhere, bucket by bucket.
@@ -44,7 +44,7 @@ std::vector<std::int64_t> rows_by_bucket(std::span<const BucketSlot> slots) {
 }
 
 std::shared_ptr<arrow::RecordBatch> as_batch(const arrow::Table& table) {
-  return check_arrow(table.CombineChunksToBatch(), kShufflingObs);
+  return matrix::check_arrow(table.CombineChunksToBatch(), kShufflingObs);
 }
 
 }  // namespace
@@ -61,8 +61,8 @@ ObsScatter::ObsScatter(const Sources& sources, std::shared_ptr<arrow::Schema> sc
   source_file_column_ = schema_->GetFieldIndex(shard::kSourceFileColumn);
   arrow::StringBuilder paths;
   for (std::int64_t s = 0; s < sources.n_sources(); ++s)
-    check_arrow(paths.Append(sources.store(s).info().path), kShufflingObs);
-  categories_[source_file_column_] = check_arrow(paths.Finish(), kShufflingObs);
+    matrix::check_arrow(paths.Append(sources.store(s).info().path), kShufflingObs);
+  categories_[source_file_column_] = matrix::check_arrow(paths.Finish(), kShufflingObs);
 }
 
 ObsScatter::~ObsScatter() = default;
@@ -85,7 +85,7 @@ std::shared_ptr<arrow::Table> ObsScatter::take_apart(const arrow::Table& obs, st
     if (i == source_file_column_) {
       const arrow::Int32Scalar number(static_cast<std::int32_t>(source));
       columns.push_back(std::make_shared<arrow::ChunkedArray>(
-          check_arrow(arrow::MakeArrayFromScalar(number, obs.num_rows()), kShufflingObs)));
+          matrix::check_arrow(arrow::MakeArrayFromScalar(number, obs.num_rows()), kShufflingObs)));
       continue;
     }
     if (!is_dictionary(*schema_->field(i))) {
@@ -119,9 +119,9 @@ std::vector<ObsScatter::Piece> ObsScatter::scatter(const SourceRange& range,
     const std::int64_t bucket = slots[rows[begin]].bucket;
     std::int64_t end = begin + 1;
     while (end < std::ssize(rows) && slots[rows[end]].bucket == bucket) ++end;
-    pieces.push_back({bucket, check_arrow(arrow::ipc::SerializeRecordBatch(
-                                              *sorted->Slice(begin, end - begin), options),
-                                          kShufflingObs)});
+    pieces.push_back({bucket, matrix::check_arrow(arrow::ipc::SerializeRecordBatch(
+                                                      *sorted->Slice(begin, end - begin), options),
+                                                  kShufflingObs)});
     begin = end;
   }
   return pieces;
@@ -130,22 +130,22 @@ std::vector<ObsScatter::Piece> ObsScatter::scatter(const SourceRange& range,
 std::shared_ptr<arrow::Table> ObsScatter::gather(std::vector<std::byte> pieces) const {
   arrow::io::BufferReader reader(arrow::Buffer::FromVector(std::move(pieces)));
   arrow::RecordBatchVector batches;
-  const std::int64_t end = check_arrow(reader.GetSize(), kShufflingObs);
-  while (check_arrow(reader.Tell(), kShufflingObs) < end)
-    batches.push_back(
-        check_arrow(arrow::ipc::ReadRecordBatch(plain_schema_, nullptr,
-                                                arrow::ipc::IpcReadOptions::Defaults(), &reader),
-                    kShufflingObs));
+  const std::int64_t end = matrix::check_arrow(reader.GetSize(), kShufflingObs);
+  while (matrix::check_arrow(reader.Tell(), kShufflingObs) < end)
+    batches.push_back(matrix::check_arrow(
+        arrow::ipc::ReadRecordBatch(plain_schema_, nullptr, arrow::ipc::IpcReadOptions::Defaults(),
+                                    &reader),
+        kShufflingObs));
   const auto plain = as_batch(
-      *check_arrow(arrow::Table::FromRecordBatches(plain_schema_, batches), kShufflingObs));
+      *matrix::check_arrow(arrow::Table::FromRecordBatches(plain_schema_, batches), kShufflingObs));
   const auto& slots =
       static_cast<const arrow::Int64Array&>(*plain->column(plain->num_columns() - 1));
   std::vector<std::int64_t> rows(static_cast<std::size_t>(plain->num_rows()));
   std::iota(rows.begin(), rows.end(), std::int64_t{0});
   std::sort(rows.begin(), rows.end(),
             [&](std::int64_t a, std::int64_t b) { return slots.Value(a) < slots.Value(b); });
-  const auto sorted =
-      take_rows(*check_arrow(arrow::Table::FromRecordBatches({plain}), kShufflingObs), rows);
+  const auto sorted = take_rows(
+      *matrix::check_arrow(arrow::Table::FromRecordBatches({plain}), kShufflingObs), rows);
   arrow::ChunkedArrayVector columns;
   for (int i = 0; i < schema_->num_fields(); ++i) {
     const auto& field = schema_->field(i);
@@ -154,9 +154,9 @@ std::shared_ptr<arrow::Table> ObsScatter::gather(std::vector<std::byte> pieces) 
       continue;
     }
     columns.push_back(std::make_shared<arrow::ChunkedArray>(
-        check_arrow(arrow::DictionaryArray::FromArrays(field->type(), sorted->column(i)->chunk(0),
-                                                       categories_[i]),
-                    kShufflingObs)));
+        matrix::check_arrow(arrow::DictionaryArray::FromArrays(
+                                field->type(), sorted->column(i)->chunk(0), categories_[i]),
+                            kShufflingObs)));
   }
   return arrow::Table::Make(schema_, std::move(columns), sorted->num_rows());
 }

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "cellfeed/base/nearest_name.h"
-#include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/cell_tasks.h"
 #include "cellfeed/convert/ordered_pipeline.h"
 #include "cellfeed/io/temp_file.h"
+#include "cellfeed/matrix/arrow_result.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -145,7 +145,7 @@ RealCells::RealCells(const InputCells& input, std::int64_t memory_budget, const 
         "holds negative whole numbers, which are not counts and cannot be thinned; choose another "
         "layer: row {}",
         negative_row);
-  obs_ = check_arrow(arrow::ConcatenateTables(obs), "join obs");
+  obs_ = matrix::check_arrow(arrow::ConcatenateTables(obs), "join obs");
 }
 
 // In the genes of all sources.

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <numeric>
 
-#include "cellfeed/convert/arrow_result.h"
 #include "cellfeed/convert/h5ad_output.h"
 #include "cellfeed/convert/inputs/unreadable_columns.h"
 #include "cellfeed/convert/ordered_pipeline.h"
@@ -15,6 +14,7 @@
 #include "cellfeed/convert/simulate/simulation_plan.h"
 #include "cellfeed/convert/simulate/thinning.h"
 #include "cellfeed/exec/memory_budget.h"
+#include "cellfeed/matrix/arrow_result.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -134,21 +134,21 @@ std::shared_ptr<arrow::Table> Simulation::make_obs(const std::vector<std::int64_
   auto obs = take_rows(real_.obs(), cells);
   arrow::StringBuilder names;
   for (std::size_t k = 0; k < cells.size(); ++k)
-    check_arrow(names.Append(fmt::format("cell_{}", begin + static_cast<std::int64_t>(k))),
-                "name a cell");
+    matrix::check_arrow(names.Append(fmt::format("cell_{}", begin + static_cast<std::int64_t>(k))),
+                        "name a cell");
   arrow::Int64Builder sources;
-  check_arrow(sources.AppendValues(cells), "note source cells");
+  matrix::check_arrow(sources.AppendValues(cells), "note source cells");
   const auto chunked = [](auto& builder) {
     return std::make_shared<arrow::ChunkedArray>(
-        check_arrow(builder.Finish(), "make an obs column"));
+        matrix::check_arrow(builder.Finish(), "make an obs column"));
   };
-  obs = check_arrow(obs->SetColumn(obs->schema()->GetFieldIndex("_index"),
-                                   arrow::field("_index", arrow::utf8()), chunked(names)),
-                    "name cells");
+  obs = matrix::check_arrow(obs->SetColumn(obs->schema()->GetFieldIndex("_index"),
+                                           arrow::field("_index", arrow::utf8()), chunked(names)),
+                            "name cells");
   // The cells of a simulated file are new ones: they say which row of their own like-file they are
   // from.
   obs = drop_columns(*obs, {kSourceCellColumn});
-  return check_arrow(
+  return matrix::check_arrow(
       obs->AddColumn(obs->num_columns(), arrow::field(kSourceCellColumn, arrow::int64()),
                      chunked(sources)),
       "note source cells");

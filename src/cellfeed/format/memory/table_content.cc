@@ -9,20 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "cellfeed/base/error.h"
 #include "cellfeed/base/mix.h"
+#include "cellfeed/matrix/arrow_result.h"
 #include "cellfeed/matrix/one_array.h"
 
 namespace cellfeed::format::memory {
 namespace {
-
-template <typename T>
-T value_of(arrow::Result<T> result, const std::string& column) {
-  if (!result.ok())
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("cannot read column '{}': {}", column, result.status().ToString()));
-  return *std::move(result);
-}
 
 // Values of so many bytes each.
 std::uint64_t hash_of_bytes(const arrow::Array& array, std::int64_t width) {
@@ -47,7 +39,10 @@ std::uint64_t hash_of(const arrow::Array& array, const std::string& column) {
   if (array.length() > 0 && bits >= 8) return mix(hash, hash_of_bytes(array, bits / 8));
   for (std::int64_t i = 0; i < array.length(); ++i)
     if (!is_missing[i])
-      hash = mix(hash, std::string_view(value_of(array.GetScalar(i), column)->ToString()));
+      hash = mix(hash, std::string_view(matrix::check_arrow(array.GetScalar(i),
+                                                            "read column '" + column + "'",
+                                                            ErrorKind::kUnsupported)
+                                            ->ToString()));
   return hash;
 }
 
@@ -57,7 +52,8 @@ std::uint64_t table_content(const arrow::Table& table) {
   std::uint64_t hash = static_cast<std::uint64_t>(table.num_columns());
   for (int i = 0; i < table.num_columns(); ++i) {
     const std::string& name = table.field(i)->name();
-    const auto array = value_of(matrix::one_array(*table.column(i)), name);
+    const auto array = matrix::check_arrow(matrix::one_array(*table.column(i)),
+                                           "read column '" + name + "'", ErrorKind::kUnsupported);
     hash = mix(mix(hash, std::string_view(name)), hash_of(*array, name));
   }
   return hash;
