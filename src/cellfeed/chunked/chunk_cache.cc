@@ -146,7 +146,10 @@ void ChunkCache::insert(const ChunkKey& key, std::shared_ptr<InflatedChunk> chun
     if (entry.second.use_count() != 1 || state.spare.size() >= kMaxSpare ||
         state.bytes + state.spare_bytes + bytes > capacity)
       continue;
-    state.spare.push_back(std::move(entry.second));
+    state.spare.push_back(entry.second);
+    // use_count() is a relaxed load. Giving up one of two references orders what the last reader
+    // did before whatever is inflated here next.
+    entry.second.reset();
     state.spare_bytes += bytes;
   }
 }
