@@ -14,11 +14,7 @@ namespace {
 
 using testing::run_in_child;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kForks = 0;  // a sanitizer's own locks are not fork-safe
-#else
-constexpr int kForks = 40;
-#endif
+constexpr int kForks = testing::kSanitizer ? 0 : 40;  // a sanitizer's own locks are not fork-safe
 
 TEST(ForkSafeMutex, OneThreadAtATimeIsInside) {
   ForkSafeMutex mutex;

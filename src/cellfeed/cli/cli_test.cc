@@ -13,6 +13,7 @@
 #include "cellfeed/cli/program.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/testing/forked_child.h"
 #include "cellfeed/testing/read_back.h"
 #include "cellfeed/testing/run_program.h"
 #include "cellfeed/testing/small_atlas.h"
@@ -218,9 +219,8 @@ TEST_F(Program, AWrongSeedIsRefusedAsItWasGiven) {
 }
 
 TEST_F(Program, CtrlCLeavesNoTemporaryFilesAndExits130) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "TSan does not follow threads of a forked child";
-#endif
+  if (testing::kThreadSanitizer)
+    GTEST_SKIP() << "ThreadSanitizer ends a forked child that starts a thread";
   const std::string input =
       SmallAtlas({.n_cells = 20000, .n_genes = 400}).write(dir_.file("large.h5ad"));
   const std::string output = dir_.file("out");

@@ -13,6 +13,7 @@
 #include "cellfeed/convert/shard_conversion.h"
 #include "cellfeed/format/shard/verify.h"
 #include "cellfeed/testing/conversion_error.h"
+#include "cellfeed/testing/forked_child.h"
 #include "cellfeed/testing/input_cells.h"
 #include "cellfeed/testing/killed_conversion.h"
 #include "cellfeed/testing/read_back.h"
@@ -248,9 +249,8 @@ TEST_F(Target, WhatAWriterLeftThatWasKilledAtTheVeryBeginningOrEndIsTidiedUp) {
 }
 
 TEST_F(Target, AKilledWriterIsContinuedToTheSameBytes) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "TSan does not follow threads of a forked child";
-#endif
+  if (testing::kThreadSanitizer)
+    GTEST_SKIP() << "ThreadSanitizer ends a forked child that starts a thread";
   convert_to_shards(options("whole"));
   const auto expected = directory_bytes(dir_.file("whole"));
   std::uint64_t state = 42;
@@ -267,9 +267,8 @@ TEST_F(Target, AKilledWriterIsContinuedToTheSameBytes) {
 }
 
 TEST_F(Target, AFullDiskIsAClearErrorAndIsContinuedOnceThereIsRoom) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "TSan does not follow threads of a forked child";
-#endif
+  if (testing::kThreadSanitizer)
+    GTEST_SKIP() << "ThreadSanitizer ends a forked child that starts a thread";
   convert_to_shards(options("whole"));
   std::uintmax_t largest = 0;
   for (const auto& [name, bytes] : directory_bytes(dir_.file("whole")))

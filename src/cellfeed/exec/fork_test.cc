@@ -31,9 +31,8 @@ bool sums_correctly(ThreadPool& pool) {
 class ForkedPool : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "ThreadSanitizer has no threads after a fork";
-#endif
+    if (testing::kThreadSanitizer)
+      GTEST_SKIP() << "ThreadSanitizer ends a forked child that starts a thread";
   }
 };
 
@@ -72,9 +71,8 @@ TEST_F(ForkedPool, InheritedOneStartsAgainAndMayBeDestroyed) {
 }
 
 TEST_F(ForkedPool, WorksWhileTheParentIsInTheMiddleOfItsOwnWork) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "AddressSanitizer's allocator may be locked by another thread at the fork";
-#endif
+  if (testing::kSanitizer)
+    GTEST_SKIP() << "AddressSanitizer's allocator may be locked by another thread at the fork";
   const auto pool = shared_pool(2);
   std::atomic<bool> stop{false};
   std::jthread busy([&] {
@@ -103,9 +101,7 @@ struct SlowToMove {
 };
 
 TEST(Fork, NeverHappensWhileAThreadIsBeingStarted) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's own locks are not fork-safe";
-#endif
+  if (testing::kSanitizer) GTEST_SKIP() << "a sanitizer's own locks are not fork-safe";
   std::atomic<bool> stop{false};
   std::atomic<bool> is_starting{false};
   std::jthread starting([&] {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "cellfeed/testing/forked_child.h"
 #include "cellfeed/testing/temp_dir.h"
 
 namespace cellfeed::exec {
@@ -83,9 +84,7 @@ TEST(MapGuard, TheNextGuardHasLostNothing) {
 void end_with_seven(int) { ::_exit(7); }
 
 TEST(MapGuardDeathTest, WhatIsNotGuardedEndsTheProcessAsEver) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "a sanitizer answers the signal itself";
-#endif
+  if (testing::kSanitizer) GTEST_SKIP() << "a sanitizer answers the signal itself";
   const MappedFile guarded, file;
   const MapGuard guard(guarded.bytes());
   file.shorten(0);

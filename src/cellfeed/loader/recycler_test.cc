@@ -161,9 +161,7 @@ TEST(Recycler, ALargeBufferOfASmallBatchIsCountedAsWhatItIs) {
 }
 
 TEST(Recycler, AForkedChildStartsWithNone) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "a sanitizer's own locks are not fork-safe";
-#endif
+  if (testing::kSanitizer) GTEST_SKIP() << "a sanitizer's own locks are not fork-safe";
   const auto account = std::make_shared<const MemoryAccount>(10 * kBatchBytes);
   Recycler recycler(100, account);
   const auto use = [&] {

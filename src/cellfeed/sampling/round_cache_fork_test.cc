@@ -11,9 +11,7 @@ namespace cellfeed::sampling {
 namespace {
 
 TEST(RoundCache, AForkedChildDrawsItsOwn) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "a sanitizer's own locks are not fork-safe";
-#endif
+  if (testing::kSanitizer) GTEST_SKIP() << "a sanitizer's own locks are not fork-safe";
   RoundCache cache;
   const auto draw = [&](std::uint64_t round) {
     return cache.get({1, 0, round}, 2, [&] {

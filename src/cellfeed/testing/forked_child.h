@@ -10,6 +10,19 @@
 
 namespace cellfeed::testing {
 
+// Which sanitizer the program was compiled with. ThreadSanitizer ends a forked child that starts a
+// thread; the allocator of either may be locked by another thread at the fork.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadSanitizer = true;
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitizer = true;
+#else
+inline constexpr bool kSanitizer = false;
+#endif
+
 // The child's exit code: what body() returns, 2 when it throws, 100 + the signal that ended it. A
 // child that hangs is killed after 60 s.
 inline int exit_code_in_child(const std::function<int()>& body) {

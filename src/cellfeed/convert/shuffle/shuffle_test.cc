@@ -15,6 +15,7 @@
 #include "cellfeed/convert/shuffle/cell_order.h"
 #include "cellfeed/testing/chi_square.h"
 #include "cellfeed/testing/conversion_error.h"
+#include "cellfeed/testing/forked_child.h"
 #include "cellfeed/testing/input_cells.h"
 #include "cellfeed/testing/killed_conversion.h"
 #include "cellfeed/testing/read_back.h"
@@ -170,9 +171,8 @@ TEST_F(DenseShuffle, WhatDoesNotFitInMemoryGoesThroughAFileThatIsGoneAfterwards)
 }
 
 TEST_F(DenseShuffle, AFullDiskIsAClearErrorAndIsContinuedOnceThereIsRoom) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "TSan does not follow threads of a forked child";
-#endif
+  if (testing::kThreadSanitizer)
+    GTEST_SKIP() << "ThreadSanitizer ends a forked child that starts a thread";
   // Below the 18 MB of all cells, so that the temporary file cannot hold them, and above a shard.
   const pid_t child = ::fork();
   if (child == 0) {
@@ -233,9 +233,8 @@ TEST_F(Shuffle, AFinishedShuffleIsNotTakenForAnother) {
 }
 
 TEST_F(Shuffle, AKilledWriterIsContinuedToTheSameBytes) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "TSan does not follow threads of a forked child";
-#endif
+  if (testing::kThreadSanitizer)
+    GTEST_SKIP() << "ThreadSanitizer ends a forked child that starts a thread";
   const auto expected = bytes_of(options("whole"));
   const ConvertOptions killed = options("killed", ExistingTarget::kResume);
   for (const auto& [phase, n_done] : {std::pair{"shuffling", 100},
