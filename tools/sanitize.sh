@@ -11,6 +11,8 @@ trap 'rm -rf "$scratch"' EXIT
 
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 export UBSAN_OPTIONS=print_stacktrace=1
+# Arrow is compiled without sanitizers: memory of malloc, which they see, instead of its own allocator.
+export ARROW_DEFAULT_MEMORY_POOL=system
 export TSAN_OPTIONS="second_deadlock_stack=1:suppressions='$PWD/tools/tsan.supp'"
 # TSan aborts a forked child that starts a thread with the id of one of the parent's ("dup thread").
 tsan_filter='-Fork.*'
