@@ -8,6 +8,8 @@ import sys
 import tomllib
 from collections.abc import Iterator
 
+# Where readers of the package index find the project's files.
+HERE = "https://github.com/cellfeed/cellfeed/blob/main/"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*?)\s*$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -25,13 +27,20 @@ def slug(heading: str) -> str:
 
 
 def check_links(root: pathlib.Path, page: pathlib.Path) -> list[str]:
-    """Links of a page that lead nowhere."""
+    """Links that lead nowhere; relative ones of the README, which package indexes show too."""
     faults = []
+    is_readme = page == root / "README.md"
     for target in LINK.findall(FENCE.sub("", page.read_text())):
-        if "://" in target or target.startswith("mailto:"):
+        if target.startswith(HERE):
+            name, _, anchor = target.removeprefix(HERE).partition("#")
+            other = root / name
+        elif "://" in target or target.startswith("mailto:"):
             continue
-        name, _, anchor = target.partition("#")
-        other = (page.parent / name) if name else page
+        else:
+            name, _, anchor = target.partition("#")
+            other = (page.parent / name) if name else page
+            if name and is_readme:
+                faults.append(f"README.md: begin the link with {HERE}: {target}")
         if not other.exists():
             faults.append(f"{page.relative_to(root)}: the link leads nowhere: {target}")
         elif anchor and anchor not in map(slug, HEADING.findall(other.read_text())):

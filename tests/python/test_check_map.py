@@ -35,6 +35,7 @@ def check(root: pathlib.Path) -> str:
 def tree(tmp_path):
     for name, text in {
         "ARCHITECTURE.md": PAGE,
+        "README.md": "[a](https://github.com/cellfeed/cellfeed/blob/main/docs/a.md)",
         "docs/a.md": "# A\n\n## Some `words`\n",
         "src/cellfeed/io/bytes.h": "// docs/a.md says more\n",
         "src/cellfeed/base/error.h": "",
@@ -55,6 +56,8 @@ def edit(path: pathlib.Path, old: str, new: str) -> None:
     ("file", "old", "new", "fault"),
     [
         ("ARCHITECTURE.md", "docs/a.md#", "docs/b.md#", "the link leads nowhere"),
+        ("README.md", "docs/a.md", "docs/b.md", "the link leads nowhere"),
+        ("README.md", "https://github.com/cellfeed/cellfeed/blob/main/", "", "begin the link with"),
         ("ARCHITECTURE.md", "#some-words", "#other-words", "no such heading"),
         ("ARCHITECTURE.md", "io/bytes.h", "io/gone.h", "names src/cellfeed/io/gone.h"),
         ("ARCHITECTURE.md", "io         -> base", "io         -> base io", "arrows of io"),
