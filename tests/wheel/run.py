@@ -6,7 +6,8 @@ install   a new environment for each CPython here, with the dependencies alone; 
           or pandas, and with other releases of pandas and pyarrow
 beside    other packages in the same process, among them three releases of pyarrow
 public    tests of tests/python that need no torch, with the newest anndata, zarr and pandas
-systems   Debian 11, 12 and 13 with only Python (as root, by debootstrap and chroot)
+systems   Debian 11, 12 and 13 with only Python (as root, by debootstrap and chroot); then the tests
+          of `public` in each
 """
 
 from __future__ import annotations
@@ -152,21 +153,26 @@ def test_beside() -> None:
         print(f"beside {name} {found} on CPython {version}: works", flush=True)
 
 
+def use_publicly(system: str, enter: list[str], python: object) -> None:
+    """Run the tests of the public interface with a Python that has NEWEST; print their summary."""
+    code = "import anndata as a, pandas as p, zarr as z; print(*(m.__version__ for m in (a, p, z)))"
+    found = run(*enter, python, "-c", code).strip()
+    options = ["-q", "-n", "2", "-m", "not slow", "-p", "no:cacheprovider"]
+    options += ["-W", "ignore::DeprecationWarning"]  # other packages about themselves
+    options += [f"--deselect=tests/python/{name}" for name in NOT_HERE]
+    tests = [ROOT / "tests" / "python" / f"{name}.py" for name in PUBLIC]
+    done = run(*enter, "env", "-C", ROOT, python, "-m", "pytest", *options, *tests)
+    last = done.strip().splitlines()[-1]
+    print(f"{system}, anndata, pandas, zarr {found}: {last}", flush=True)
+
+
 def test_public() -> None:
     """Tests of the public interface with the newest packages."""
-    tests = [ROOT / "tests" / "python" / f"{name}.py" for name in PUBLIC]
-    code = "import anndata as a, pandas as p, zarr as z; print(*(m.__version__ for m in (a, p, z)))"
     for version, python in pythons():
         if version == "3.11":  # make test
             continue
         inside = environment(f"public-{version}", python, *NEWEST)
-        found = run(inside, "-c", code).strip()
-        options = ["-q", "-n", "2", "-m", "not slow", "-p", "no:cacheprovider"]
-        options += ["-W", "ignore::DeprecationWarning"]  # other packages about themselves
-        options += [f"--deselect=tests/python/{name}" for name in NOT_HERE]
-        done = run(inside, "-m", "pytest", *options, *tests, cwd=ROOT)
-        last = done.strip().splitlines()[-1]
-        print(f"CPython {version}, anndata, pandas, zarr {found}: {last}", flush=True)
+        use_publicly(f"CPython {version}", [], inside)
 
 
 def make_system(suite: str, python_of: str | None) -> tuple[pathlib.Path, list[str], str]:
@@ -219,9 +225,10 @@ def test_systems() -> None:
     (pip_wheel,) = pip.glob("pip-*.whl")
     for suite, python_of in SYSTEMS.items():
         root, enter, python = make_system(suite, python_of)
-        for source in (ROOT / "dist", pip, HERE, ATLAS):
+        for source in (ROOT / "dist", pip, ROOT / "tests", ATLAS):
             shutil.copytree(source, root / str(source)[1:], dirs_exist_ok=True)
-        shutil.copy(ROOT / "README.md", root / str(ROOT)[1:])
+        for name in ("README.md", "pyproject.toml"):
+            shutil.copy(ROOT / name, root / str(ROOT)[1:])
         shutil.rmtree(root / "opt" / "venv", ignore_errors=True)
         wheel = wheel_for(run(*enter, python, "-c", VERSION).strip())
         begin = time.perf_counter()
@@ -230,6 +237,8 @@ def test_systems() -> None:
         run(*enter, inside, pip_wheel / "pip", "install", "--quiet", wheel)
         release = (root / "etc" / "debian_version").read_text().strip()
         use(f"Debian {release}", enter, inside, time.perf_counter() - begin)
+        run(*enter, inside, pip_wheel / "pip", "install", "--quiet", *NEWEST)
+        use_publicly(f"Debian {release}", enter, inside)
 
 
 def main() -> None:
