@@ -49,7 +49,7 @@ _LAZY = {
     "simulate": "simulation",
 }
 
-_SUBMODULES = ("census", "cluster", "data", "errors", "series", "training")
+_SUBMODULES = ("census", "cluster", "data", "errors", "scvi", "series", "training")
 
 # Not open: `from cellfeed import *` leaves Python's own alone.
 __all__ = sorted({*_LAZY, *_SUBMODULES, "__version__"} - {"open"})
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from . import cluster as cluster
     from . import data as data
     from . import errors as errors
+    from . import scvi as scvi
     from . import series as series
     from . import training as training
     from .adapters import MultiIndexable as MultiIndexable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 _EXTRAS = {
     "anndata": "scverse", "distributed": "dask", "lightning": "train", "pyarrow": "arrow",
-    "pytorch_lightning": "train", "torch": "torch",
+    "pytorch_lightning": "train", "scvi": "scvi", "torch": "torch",
 }  # fmt: skip
 _BASE = ("pandas", "scipy")  # pip installs them with cellfeed, and somebody removed one
 

@@ -124,7 +124,8 @@ assert all(hasattr(cf, name) for name in dir(cf))
 cells = cf.open({path!r}, obs="Celltype")
 batch = next(iter(cf.Loader(cells, cf.Streaming(), batch_size=5)))
 view = cells[:5]
-for use in (batch.to_torch, batch.to_anndata, view.to_anndata, lambda: cf.training.train):
+for use in (batch.to_torch, batch.to_anndata, view.to_anndata, lambda: cf.training.train,
+            lambda: cf.scvi.CellDataModule):
     try:
         use()
     except ModuleNotFoundError as error:
@@ -145,6 +146,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra(shared_data):
     assert run_without(["anndata", "lightning", "pytorch_lightning", "torch"], path) == [
         "torch -> 'cellfeed[torch]'", "anndata -> 'cellfeed[scverse]'",
         "anndata -> 'cellfeed[scverse]'", "torch -> 'cellfeed[train]'",
+        "torch -> 'cellfeed[scvi]'",
     ]  # fmt: skip
 
 
@@ -153,5 +155,5 @@ def test_the_extra_torch_needs_no_other(shared_data):
     path = str(shared_data / "anndata/scp1884.h5ad")
     assert run_without(["anndata", "lightning", "pytorch_lightning"], path) == [
         "anndata -> 'cellfeed[scverse]'", "anndata -> 'cellfeed[scverse]'",
-        "lightning -> 'cellfeed[train]'",
+        "lightning -> 'cellfeed[train]'", "lightning -> 'cellfeed[scvi]'",
     ]  # fmt: skip

@@ -103,6 +103,19 @@ def test_training(atlas):
     assert abs(np.mean(labels) - 0.5) < 0.05
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # what scvi-tools and Lightning say of this machine
+def test_scvi(atlas):
+    names = run_page("scvi.md")
+    assert names["adata"].obsm["X_scVI"].shape == (2200, 10)
+    assert names["small"].n_vars == 30
+    assert names["latent"].shape == (700, 10)
+    kinds = pd.concat([anndata.read_h5ad(path).obs for path in sorted(atlas.glob("atlas/*"))])
+    assert names["data"].label_keys.tolist() == ["B cell", "T cell", "Unknown"]
+    assert set(names["predicted"]) <= {"B cell", "T cell"} and len(names["predicted"]) == 2200
+    assert (names["data"].labels_ == "Unknown").sum() == kinds["cell_type"].isna().sum() > 0
+
+
 def test_tokens(atlas):
     names = run_page("tokens.md")
     assert names["batch"].shape == names["tensors"]["input_ids"].shape

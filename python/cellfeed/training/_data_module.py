@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
 
-from .._arguments import as_bool, as_int, as_names, check_options
+from .._arguments import as_bool, as_function, as_int, as_names, check_options
 from .._iteration.rank import Ranks
 from .._iteration.run import Run
 from .._keywords import LoaderKeywords
@@ -28,9 +28,6 @@ if TYPE_CHECKING or "pytorch_lightning" not in sys.modules:
     from lightning.pytorch import LightningDataModule
 else:
     from pytorch_lightning import LightningDataModule
-
-if TYPE_CHECKING:
-    pass
 
 # Where rows lie in compressed chunks, each of which is inflated for all of its rows.
 _CHUNKED_BLOCK = 64
@@ -84,6 +81,8 @@ class CellDataModule(LightningDataModule):
         ``"csr"`` or ``"dense"``.
     cache_mode, cache_dir
         As of :func:`cellfeed.open`. Only with files.
+    collate_fn
+        ``f(batch)`` makes what the loaders yield, as for :class:`~cellfeed.Loader`.
     **options
         More of :class:`~cellfeed.Loader`: ``obs`` (such as the labels), ``transforms``, ``dtype``,
         ``seed``, ``remainder``, ``drop_last`` (of training alone), ``memory_budget``, ...
@@ -111,6 +110,7 @@ class CellDataModule(LightningDataModule):
         output: Output = "csr",
         cache_mode: CacheMode | None = None,
         cache_dir: Path | None = "auto",
+        collate_fn: Callable[[Any], Any] | None = None,
         **options: Unpack[LoaderKeywords],
     ) -> None:
         super().__init__()
@@ -129,6 +129,7 @@ class CellDataModule(LightningDataModule):
             )
         self._cache_mode, self._cache_dir = cache_mode, cache_dir
         self._output: LoaderOutput = output
+        self._collate_fn = as_function("collate_fn", collate_fn)
         check_options("CellDataModule", options, list(LoaderKeywords.__annotations__))
         self._options = options
         self._in_order_options: dict[str, Any] = {}
@@ -318,8 +319,8 @@ class CellDataModule(LightningDataModule):
         options: LoaderKeywords,
         kind: type[Loader[Any]] = Loader,
     ) -> Loader[Any]:
-        more: dict[str, Any] = {"output": self._output, **options}  # output as one of three words
-        return kind(cells, strategy, self.batch_size, **more)
+        more: dict[str, Any] = {"output": self._output, "collate_fn": self._collate_fn}
+        return kind(cells, strategy, self.batch_size, **more, **options)
 
     def train_dataloader(self) -> Loader[Any]:
         """Shuffled batches of the training cells, another order each epoch.

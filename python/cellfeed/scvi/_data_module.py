@@ -1,0 +1,393 @@
+"""Cells of any size as the data module that models of scvi-tools train with."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from .._arguments import as_bool, as_float, as_int, as_text
+from .._cells.origins import Selected
+from .._iteration.rank import Ranks
+from .._options import Data, Rows
+from ..collection import CellCollection
+from ..errors import InvalidArgumentError
+from ..loader import Loader
+from ..opening import open
+from ..strategies import SamplingStrategy, Streaming
+from ..training._data_module import CellDataModule as AnyModelsDataModule
+from ._fields import Fields, Tensors
+
+_CELLS_TO_CHECK = 64
+
+
+class CellDataModule(AnyModelsDataModule):
+    """Cells that do not fit in memory, for a model of scvi-tools.
+
+    >>> data = cellfeed.scvi.CellDataModule("atlas/*.h5ad", batch_key="donor")   # doctest: +SKIP
+    >>> model = scvi.model.SCVI(registry=data.registry)                          # doctest: +SKIP
+    >>> model.train(datamodule=data, max_epochs=20)                              # doctest: +SKIP
+    >>> model.get_latent_representation(dataloader=data.inference_dataloader())  # doctest: +SKIP
+
+    Keys mean what they mean to the model's ``setup_anndata``. Every cell needs a label in each
+    column of labels, and a value in each column of numbers.
+
+    Parameters
+    ----------
+    cells
+        Files as for :func:`cellfeed.open`, an AnnData, or a collection, of counts.
+    batch_key, labels_key, sample_key
+        obs columns of labels, integers or booleans.
+    categorical_covariate_keys
+        More of them.
+    continuous_covariate_keys
+        obs columns of numbers.
+    size_factor_key
+        An obs column of numbers, used instead of the counts of a cell.
+    unlabeled_category
+        The label in ``labels_key`` of cells whose label is not known. Cells where it is missing get
+        it. With None, a missing label is an error.
+    model_name
+        The class of the model, such as ``"SCANVI"``; ``load`` compares it.
+    registry
+        ``model.registry`` of a trained model: keys and codes are those it was trained with, and the
+        keys above are left out. A label that the model does not know is an error.
+    train_size, validation_size
+        Shares of the cells. By default the validation has what training leaves; where both are
+        given, the rest is for tests. Values of ``model.train()`` count instead.
+    split_by
+        An obs column: cells with one value come to one part, as with ``split_by="donor"``.
+    batch_size
+        Cells of a batch on one rank. A batch size of ``model.train()`` counts instead.
+    seed
+        Of the split and of the order.
+    strategy
+        The order of training: true random by default, and blocks of 64 where files are compressed
+        in chunks.
+    memory_budget, threads, pin_memory, drop_last
+        As for :class:`~cellfeed.Loader`. By default, memory is page-locked where there is a GPU,
+        and a last batch of training is dropped if it has one cell, as batch normalisation cannot
+        train on it.
+
+    Attributes
+    ----------
+    registry : dict
+        What the model is made of.
+    n_obs, n_vars, n_batch, n_labels, n_samples : int
+        Cells, genes, and labels of ``batch_key``, ``labels_key`` and ``sample_key``.
+    batch_labels, label_keys, sample_keys : numpy.ndarray
+        Names of the codes.
+    train_idx, val_idx, test_idx : numpy.ndarray
+        Row numbers of the parts, int64.
+
+    Raises
+    ------
+    NoSuchKeyError
+        There is no such obs column.
+    InvalidArgumentError
+        A cell has no label or value; a label is new to the registry; genes are not the registry's.
+    InvalidTypeError
+        A column holds labels instead of numbers, or floats instead of labels.
+    """
+
+    def __init__(
+        self,
+        cells: Data | CellCollection,
+        *,
+        batch_key: str | None = None,
+        labels_key: str | None = None,
+        sample_key: str | None = None,
+        categorical_covariate_keys: Sequence[str] | None = None,
+        continuous_covariate_keys: Sequence[str] | None = None,
+        size_factor_key: str | None = None,
+        unlabeled_category: str | None = "Unknown",
+        model_name: str = "SCVI",
+        registry: Mapping[str, Any] | None = None,
+        train_size: float = 0.9,
+        validation_size: float | None = None,
+        split_by: str | None = None,
+        batch_size: int = 128,
+        seed: int = 0,
+        strategy: SamplingStrategy | None = None,
+        memory_budget: int | str = "2GB",
+        threads: int | None = None,
+        pin_memory: bool | None = None,
+        drop_last: bool | None = None,
+    ) -> None:
+        if not isinstance(cells, CellCollection):
+            cells = open(cells)
+        keys: dict[str, Any] = {
+            "batch_key": batch_key,
+            "labels_key": labels_key,
+            "sample_key": sample_key,
+            "size_factor_key": size_factor_key,
+            "categorical_covariate_keys": categorical_covariate_keys,
+            "continuous_covariate_keys": continuous_covariate_keys,
+        }
+        known: Mapping[str, Any] | None = None
+        if registry is not None:
+            given = [name for name, key in keys.items() if key is not None]
+            if given:
+                raise InvalidArgumentError(f"registry has the keys: leave out {', '.join(given)}")
+            model_name, known = registry["model_name"], registry["field_registries"]
+            keys = {name: registry["setup_args"].get(name) for name in keys}
+            unlabeled_category = known["labels"]["state_registry"].get("unlabeled_category")
+            _require_genes(cells, known["X"]["state_registry"]["column_names"])
+        model_name = as_text("model_name", model_name)
+        self._fields = Fields(cells, keys, model_name, unlabeled_category, known)
+        _warn_unless_counts(cells, model_name)
+        self._train_drops_last = drop_last
+        super().__init__(
+            cells,
+            batch_size,
+            split=_shares(train_size, validation_size),
+            by=split_by,
+            split_seed=as_int("seed", seed, 0),
+            strategy=strategy,
+            output="dense",
+            collate_fn=self._fields.tensors,
+            obs=self._fields.columns(),
+            seed=seed,
+            memory_budget=memory_budget,
+            threads=threads,
+            pin_memory=torch.cuda.is_available() if pin_memory is None else pin_memory,
+        )
+        self.data_loader_kwargs: dict[str, Any] = {}  # scvi-tools reads it
+
+    @property
+    def registry(self) -> dict[str, Any]:
+        """What the model is made of: ``SCVI(registry=data.registry)``."""
+        return self._fields.registry()
+
+    @property
+    def n_obs(self) -> int:
+        """Number of cells."""
+        return len(self._fields.cells)
+
+    @property
+    def n_vars(self) -> int:
+        """Number of genes."""
+        return self._fields.cells.n_vars
+
+    @property
+    def n_batch(self) -> int:
+        """Number of labels of ``batch_key``; 1 without it."""
+        return len(self._fields.batch)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels of ``labels_key``, for SCANVI those it can predict; 1 without it."""
+        names = self._fields.labels.names
+        return len(names) - (
+            self._fields.model_name == "SCANVI" and self._fields.unlabeled in names
+        )
+
+    @property
+    def n_samples(self) -> int:
+        """Number of labels of ``sample_key``; 1 without it."""
+        return len(self._fields.sample)
+
+    @property
+    def n_continuous_cov(self) -> int:
+        """Number of continuous covariates."""
+        return len(self._fields.continuous)
+
+    @property
+    def n_cats_per_cov(self) -> list[int]:
+        """Number of labels of each categorical covariate."""
+        return [len(codes) for codes in self._fields.categorical]
+
+    @property
+    def batch_labels(self) -> np.ndarray:
+        """Labels of ``batch_key`` by code."""
+        return self._fields.batch.names
+
+    @property
+    def label_keys(self) -> np.ndarray:
+        """Labels of ``labels_key`` by code."""
+        return self._fields.labels.names
+
+    @property
+    def sample_keys(self) -> np.ndarray:
+        """Labels of ``sample_key`` by code."""
+        return self._fields.sample.names
+
+    @property
+    def labels_(self) -> np.ndarray:
+        """The label of each cell in ``labels_key``, an object array."""
+        if self._fields.labels.key is None:
+            raise InvalidArgumentError(f"{self._fields.model_name} needs labels: give labels_key")
+        return self._fields.labels.labels_of(self._fields.cells)
+
+    def set_batch_size(self, batch_size: int | None = None) -> None:
+        """Change the number of cells in a batch, as ``model.train(batch_size=...)`` does.
+
+        Parameters
+        ----------
+        batch_size
+            None leaves it.
+        """
+        if batch_size is not None:
+            self.batch_size = as_int("batch_size", batch_size, 1)
+
+    def set_split(
+        self,
+        train_size: float | None = None,
+        validation_size: float | None = None,
+        shuffle_set_split: bool = True,
+        batch_size: int | None = None,
+    ) -> None:
+        """Divide the cells anew, as ``model.train(train_size=...)`` does.
+
+        Parameters
+        ----------
+        train_size, validation_size
+            Shares of the cells. ``train_size=0.9`` alone leaves the shares as they are, because
+            ``model.train()`` passes it where it was given none.
+        shuffle_set_split
+            Without it, validation cells come first in the stored order, then those of training.
+        batch_size
+            As for :meth:`set_batch_size`.
+        """
+        self.set_batch_size(batch_size)
+        given = (train_size, validation_size)
+        if given in ((None, None), (0.9, None)):
+            shares = self._division.shares
+        else:
+            shares = _shares(train_size, validation_size)
+            self._division = replace(self._division, shares=shares)
+            self._parts = {}
+        if not as_bool("shuffle_set_split", shuffle_set_split):
+            if self._division.by is not None:
+                raise InvalidArgumentError("split_by needs shuffle_set_split=True")
+            self._parts = self._stored_order(shares)
+            self._cells = self._fields.cells
+
+    def _stored_order(self, shares: Mapping[str, float]) -> dict[str, CellCollection]:
+        parts, begin, share_before = {}, 0, 0.0
+        for name in sorted(shares, key=("val", "train", "test").index):
+            share_before += shares[name]
+            end = round(share_before * self.n_obs)
+            parts[name] = self._fields.cells.filter(slice(begin, end))
+            begin = end
+        return parts
+
+    def _rows(self, part: str) -> np.ndarray:
+        self.setup()
+        if part not in self.parts:
+            return np.empty(0, dtype=np.int64)
+        origin = self.parts[part]._origin
+        assert isinstance(origin, Selected)
+        return np.asarray(origin.runs.rows())
+
+    @property
+    def train_idx(self) -> np.ndarray:
+        """Row numbers of the cells of training, int64."""
+        return self._rows("train")
+
+    @property
+    def val_idx(self) -> np.ndarray:
+        """Row numbers of the cells of validation, int64."""
+        return self._rows("val")
+
+    @property
+    def test_idx(self) -> np.ndarray:
+        """Row numbers of the cells of the tests, int64."""
+        return self._rows("test")
+
+    @property
+    def n_train(self) -> int:
+        """Number of cells of training."""
+        return len(self.train_idx)
+
+    @property
+    def n_val(self) -> int:
+        """Number of cells of validation."""
+        return len(self.val_idx)
+
+    def train_dataloader(self) -> Loader[Tensors]:
+        """Shuffled batches of the training cells, in another order each epoch."""
+        self.setup()
+        if self._train_drops_last is None:
+            n_ranks = Ranks(self._options.get("rank"), self._options.get("world_size")).now()[1]
+            n_of_rank = -(-self.n_train // n_ranks)
+            self._options["drop_last"] = n_of_rank > 1 and n_of_rank % self.batch_size == 1
+        return super().train_dataloader()
+
+    def inference_dataloader(
+        self, batch_size: int = 1024, indices: Rows | None = None
+    ) -> Loader[Tensors]:
+        """All cells in the stored order, on every rank: for methods of a model that take one.
+
+        Parameters
+        ----------
+        batch_size
+            Cells of a batch.
+        indices
+            The rows of some cells, in this order.
+        """
+        cells = self._fields.cells if indices is None else self._fields.cells.filter(indices)
+        options: dict[str, Any] = {**self._options, "drop_last": False, "rank": 0, "world_size": 1}
+        return Loader(
+            cells,
+            Streaming(),
+            batch_size,
+            output="dense",
+            collate_fn=self._fields.tensors,
+            **options,
+        )
+
+    def on_before_batch_transfer(self, batch: Tensors, dataloader_idx: int) -> Tensors:
+        """The same batch: loaders make tensors already.
+
+        Parameters
+        ----------
+        batch, dataloader_idx
+            As Lightning passes them.
+        """
+        return batch
+
+
+def _shares(train_size: float | None, validation_size: float | None) -> dict[str, float]:
+    """Name -> share of the cells; parts without any are left out."""
+    if train_size is None:
+        validation = as_float("validation_size", validation_size, 0)
+        train = 1 - validation
+    else:
+        train = as_float("train_size", train_size, 0)
+        validation = (
+            1 - train if validation_size is None else as_float("validation_size", validation_size)
+        )
+    shares = {"train": train, "val": validation, "test": 1 - train - validation}
+    if train <= 0 or min(shares.values()) < -1e-9:
+        raise InvalidArgumentError(
+            f"train_size must be above 0, and with validation_size at most 1: {train:g} and "
+            f"{validation:g}"
+        )
+    return {name: share for name, share in shares.items() if share > 1e-9}
+
+
+def _require_genes(cells: CellCollection, genes: Sequence[str]) -> None:
+    if cells.var_names.tolist() != list(genes):
+        raise InvalidArgumentError(
+            "the cells have other genes than the model, or in another order: open them with "
+            'genes=registry["field_registries"]["X"]["state_registry"]["column_names"]'
+        )
+
+
+def _warn_unless_counts(cells: CellCollection, model_name: str) -> None:
+    if model_name.lower() == "sysvi":  # takes normalised values
+        return
+    rows = np.unique(np.linspace(0, len(cells) - 1, _CELLS_TO_CHECK).astype(np.int64))
+    values = cells.read(rows, obs=[]).data
+    if (values < 0).any() or (values != np.rint(values)).any():
+        warnings.warn(
+            f"X holds values that are no counts, and {model_name} models counts; cellfeed.open("
+            '..., layer="counts") reads another matrix',
+            UserWarning,
+            stacklevel=3,
+        )
