@@ -55,7 +55,7 @@ def _open_matrix(paths: list[str], options: OpenOptions, layer: Layer) -> _core.
         options.verify, options.cache_dir, _log.warning,
         as_progress_callback(None, "cells"), options.genome or "", options.feature_type or "",
         options.modality or "", options.transpose, [] if of_obsm else options.var_keys,
-        options.cache_mode == "packed",
+        options.cache == "rows",
         (
             options.genes_column or "", options.values_column or "", options.var,
             options.obs_columns,

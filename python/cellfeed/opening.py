@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from . import _core
-from ._arguments import as_chosen_names, as_folder, as_names, is_anndata, is_url, parse_bytes
+from ._arguments import as_chosen_names, as_folder, as_names, is_anndata, is_url
 from ._cache_warnings import report_blocks
 from ._cells.genes import gene_list, known_names, report_left_out, report_missing_genes
 from ._cells.open_options import OpenOptions
@@ -17,7 +17,7 @@ from ._cores import Item, anndata_core, cache_folder, files_core
 from ._files import Files
 from ._options import (
     Access,
-    CacheMode,
+    Cache,
     Categories,
     Data,
     Genes,
@@ -45,6 +45,10 @@ _OPTIONS_OF_FILES = {
 }  # fmt: skip
 
 
+# Of inflated chunks of a compressed file, while no loader has a memory_budget.
+CACHE_BYTES = 256 << 20
+
+
 def open(
     paths: Data,
     *,
@@ -61,11 +65,11 @@ def open(
     obsm: Sequence[str] | str | None = None,
     make_unique: bool = False,
     mixed_processing: MixedProcessing = "error",
-    cache: int | str = "256MiB",
     access: Access = "auto",
     verify: Verify = "always",
     cache_dir: Path | None = "auto",
-    cache_mode: CacheMode | None = None,
+    cache: Cache | None = None,
+    offline: bool | None = None,
     genome: str | None = None,
     feature_type: str | None = None,
     modality: str | None = None,
@@ -143,9 +147,6 @@ def open(
         What is done where values are taken of files that record different steps, as
         :func:`cellfeed.preprocess` and scanpy's ``log1p`` do (docs/preprocessing.md): ``"error"``
         refuses, ``"allow"`` takes them as they are.
-    cache
-        Bytes of inflated chunks kept between reads of a compressed file; 0 keeps none. While there
-        are loaders, what their ``memory_budget`` allows counts instead.
     access
         How packed shards are read: ``"auto"`` maps them and asks for what is not in memory ahead of
         time, ``"map"`` maps them only, ``"pread"`` and ``"uring"`` copy through read calls,
@@ -155,22 +156,22 @@ def open(
         is an error and never a wrong value; it takes a few hundredths of the time. ``"never"``
         leaves that out. Other files have no checksums of ours.
     cache_dir
-        Where the rows of matrices that are not stored by rows (CSC, ``.mtx``) are kept: they are
-        written once, as packed shards, and used again until the file changes. ``"auto"``: the
-        folder that the environment names as ``CELLFEED_CACHE``, else ``~/.cache/cellfeed``
-        (``$XDG_CACHE_HOME/cellfeed``), which is also used, with a
-        :class:`~cellfeed.errors.CacheWarning`, if another user may have written to the folder that
-        was named. ``None`` refuses such matrices. Nothing else is kept there without
-        ``cache_mode``.
-    cache_mode
-        ``"packed"``: what is read of compressed files, and of files of buckets and servers, is
-        written to ``cache_dir`` as packed records on the way, and read from there from then on: the
-        second epoch has the speed of shards. Batches stay as they are. Rows are kept until the
-        file changes; a full disk ends that with a :class:`~cellfeed.errors.CacheWarning`, and
-        batches go on. ``"file"`` and ``"block"`` are for files of buckets and servers: whole copies
-        of them, or the blocks of 1 MiB that are read, are kept in ``cache_dir``, as the storage
-        options ``cache_mode`` and ``cache_dir`` do it. ``None`` keeps none, but for what the
-        storage options say.
+        The folder of the cache. ``"auto"``: the folder that the environment names as
+        ``CELLFEED_CACHE``, else ``~/.cache/cellfeed`` (``$XDG_CACHE_HOME/cellfeed``), which is
+        also used, with a :class:`~cellfeed.errors.CacheWarning`, if another user may have written
+        to the folder that was named. Rows of matrices that are not stored by rows (CSC, ``.mtx``)
+        are always cached: they are written once, as packed shards. ``None`` caches nothing and
+        refuses such matrices.
+    cache
+        What else is cached, until the file changes. ``"files"``: whole copies of files of buckets
+        and servers, which is the default if ``cache_dir`` names a folder. ``"blocks"``: the blocks
+        of 1 MiB that are read of them. ``"rows"``: the rows that are read of compressed files and
+        of buckets, as packed records, so that the second epoch has the speed of shards. A full
+        disk ends it with a :class:`~cellfeed.errors.CacheWarning`.
+    offline
+        ``True`` reads files of buckets and servers from whole copies in the cache, without asking
+        for their version; a file that is not there is an error. ``cellfeed cache fetch PATH...``
+        makes the copies. ``None``: as ``CELLFEED_OFFLINE`` in the environment says.
     genome
         Of 10x ``.h5`` files: features of this genome only. A file of Cell Ranger 2 with a matrix
         for each of several genomes has to be told which.
@@ -220,8 +221,8 @@ def open(
         var_keys=as_chosen_names("var_key", var_key) or [], categories=categories,
         unknown_label=unknown_label, layer=layer, layers=as_chosen_names("layers", layers),
         obsm=as_chosen_names("obsm", obsm), make_unique=make_unique,
-        cache_bytes=parse_bytes(cache, "cache", 0), access=access, verify=verify,
-        cache_dir=cache_folder(cache_dir), cache_mode=cache_mode, genome=genome,
+        cache_bytes=CACHE_BYTES, access=access, verify=verify,
+        cache_dir=cache_folder(cache_dir), cache=cache, offline=offline, genome=genome,
         feature_type=feature_type, modality=modality, transpose=transpose,
         genes_column=genes_column, values_column=values_column, var=as_folder("var", var),
         obs_columns=as_chosen_names("obs", obs) or [], mixed_processing=mixed_processing,
@@ -288,16 +289,15 @@ def _open(
 def _set_storage(
     paths: list[str], given: Mapping[str, object] | None, options: OpenOptions
 ) -> None:
-    cache = options.object_cache
-    if cache and not any(map(is_url, paths)):
+    if options.cache in ("files", "blocks") and not any(map(is_url, paths)):
         raise InvalidArgumentError(
-            f"cache_mode={options.cache_mode!r} keeps files of buckets and servers, and these are "
-            'local ones: leave it out, or take "packed"'
+            f"cache={options.cache!r} is for files of buckets and servers, and these are local: "
+            'leave it out, or use "rows"'
         )
     if given is not None:
-        set_for_paths(paths, given, cache)
-    elif cache:
-        add_options(paths, cache)
+        set_for_paths(paths, given, options.of_objects)
+    else:
+        add_options(paths, options.of_objects)
 
 
 def _data_of(paths: Data, options: OpenOptions, name: str) -> anndata.AnnData | list[Item]:
@@ -309,8 +309,8 @@ def _data_of(paths: Data, options: OpenOptions, name: str) -> anndata.AnnData | 
     for option, files in _OPTIONS_OF_FILES.items():
         if getattr(options, option) not in (None, ""):
             raise InvalidArgumentError(f"{option} is for {files}: leave it out")
-    if options.cache_mode is not None:
-        raise InvalidArgumentError("cache_mode is for files, and this AnnData is in memory")
+    if options.cache is not None:
+        raise InvalidArgumentError("cache is for files, and this AnnData is in memory")
     return paths
 
 
@@ -320,7 +320,7 @@ def _names_of(
     """Genes by the names that files have, where they were given by those in columns of var."""
     how = replace(
         options, join="outer", genes=None, missing_genes="zero", categories=None,
-        unknown_label=None, layers=None, obsm=None, cache_mode=None,
+        unknown_label=None, layers=None, obsm=None, cache=None,
     )  # fmt: skip
     with _opened(data, how, None) as whole:
         return known_names(genes, whole, columns, options.var_keys)

@@ -13,8 +13,8 @@ from .errors import InvalidArgumentError, InvalidTypeError
 
 # What may be written into a pickle: the others open doors.
 _PUBLIC = (
-    "account_name", "anon", "cache_bytes", "cache_dir", "cache_mode", "endpoint_url", "profile",
-    "region", "role_arn",
+    "account_name", "anon", "cache", "cache_bytes", "cache_dir", "endpoint_url", "offline",
+    "profile", "region", "role_arn",
 )  # fmt: skip
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -46,11 +46,9 @@ def set_storage_options(path: Path, options: Mapping[str, object]) -> None:
         ``"anon"`` or ``"cloud"``), ``anon``, ``endpoint_url``. Of ``az``: ``account_name``,
         ``account_key``, ``sas_token``, ``connection_string``, ``tenant_id``, ``client_id``,
         ``client_secret``, ``anon``, ``endpoint_url``. Of ``http`` and ``https``: ``headers``, a
-        mapping. Of all: ``cache_dir``, a local folder where files are kept until they change;
-        ``cache_mode``, how: ``"file"`` (the default) copies each whole when it is opened first,
-        ``"block"`` keeps the blocks of 1 MiB that are read; with it the folder may also be what the
-        environment names as ``CELLFEED_CACHE``; ``cache_bytes``, what all copies and blocks in that
-        folder may hold, an int or a text such as ``"200GB"``: those used longest ago go first.
+        mapping. Of all: ``cache``, ``cache_dir`` and ``offline`` as for :func:`cellfeed.open`, and
+        ``cache_bytes``, what all copies and blocks in that folder may hold, an int or a text such
+        as ``"200GB"``: those used longest ago are removed first.
 
     Raises
     ------
@@ -139,10 +137,10 @@ def taken_back_on_failure(paths: Iterable[str]) -> Iterator[None]:
 
 
 def keep_copies(
-    paths: Iterable[str], folder: Path, cache_bytes: str | None = None, mode: str = "file"
+    paths: Iterable[str], folder: Path, cache_bytes: str | None = None, cache: str = "files"
 ) -> None:
     """Have files of those paths that are no local ones, or blocks of them, kept in a folder."""
-    options = {"cache_dir": as_folder("cache_dir", folder), "cache_mode": mode}
+    options = {"cache_dir": as_folder("cache_dir", folder), "cache": cache}
     add_options(paths, options | {"cache_bytes": cache_bytes or ""})
 
 

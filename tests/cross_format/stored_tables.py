@@ -201,15 +201,11 @@ def shards_by_mean(tables, folder, x) -> Opener:
 def filling_cache(tables, folder, x) -> Opener:
     """Another empty cache each time that it is opened."""
     numbers, again = itertools.count(), tables.opener("gzip", x)
-    return lambda **options: again(
-        cache_mode="packed", cache_dir=folder / str(next(numbers)), **options
-    )
+    return lambda **options: again(cache="rows", cache_dir=folder / str(next(numbers)), **options)
 
 
 def full_cache(tables, folder, x) -> Opener:
-    again = functools.partial(
-        tables.opener("gzip", x), cache_mode="packed", cache_dir=folder / "cache"
-    )
+    again = functools.partial(tables.opener("gzip", x), cache="rows", cache_dir=folder / "cache")
     cells = again()
     for _ in range(9):  # a slow disk keeps some rows only when they are read again
         for _ in cf.Loader(cells, cf.Streaming(), 50):

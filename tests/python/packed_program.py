@@ -11,7 +11,7 @@ from attack import SHIM
 PROGRAM = """
 import sys, warnings, numpy as np, cellfeed as cf
 path, cache = sys.argv[1:]
-cells = cf.open(path, cache_mode="packed", cache_dir=cache)
+cells = cf.open(path, cache="rows", cache_dir=cache)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     for epoch in range(2):

@@ -102,7 +102,7 @@ def ask(*arguments, code=0):
 def test_the_second_epoch_asks_for_nothing(served, tmp_path, compression, access):
     x = write_cells(served.folder / "a.h5ad", compression=compression)
     cache = tmp_path / "cache"
-    cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=cache, access=access)
+    cells = cf.open(f"{served.url}/a.h5ad", cache="blocks", cache_dir=cache, access=access)
     assert_cells(cells, x)
     sent = served.take_sent()
     size = (served.folder / "a.h5ad").stat().st_size
@@ -117,7 +117,7 @@ def test_the_second_epoch_asks_for_nothing(served, tmp_path, compression, access
 
 def test_what_was_not_read_is_not_fetched(served, tmp_path):
     x = write_cells(served.folder / "a.h5ad")
-    cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=tmp_path / "cache")
+    cells = cf.open(f"{served.url}/a.h5ad", cache="blocks", cache_dir=tmp_path / "cache")
     assert 0 < len(served.take_sent()) < 8
     np.testing.assert_array_equal(dense(cells.read([900, 901, 905])), x[[900, 901, 905]])
     assert sum(end - begin for _, begin, end in served.take_sent()) <= 2 * BLOCK_BYTES
@@ -129,7 +129,7 @@ def test_what_was_not_read_is_not_fetched(served, tmp_path):
 def test_who_opens_a_file_twice_asks_for_it_once(served, tmp_path):
     x = write_cells(served.folder / "a.h5ad")
     url = f"{served.url}/a.h5ad"
-    first = cf.open(url, cache_mode="block", cache_dir=tmp_path / "cache")
+    first = cf.open(url, cache="blocks", cache_dir=tmp_path / "cache")
     np.testing.assert_array_equal(dense(first.read(slice(None))), x)
     served.take_sent()
     np.testing.assert_array_equal(dense(cf.open(url).read(slice(None))), x)
@@ -143,7 +143,7 @@ def test_matrices_of_one_file_ask_for_a_block_once(served, tmp_path):
     before = cf._core.fetch_counts()
     cells = cf.open(
         f"{served.url}/a.h5ad", layers=["more", "most"], obsm=["pca"],
-        cache_mode="block", cache_dir=tmp_path / "cache",
+        cache="blocks", cache_dir=tmp_path / "cache",
     )  # fmt: skip
     for batch in cf.Loader(cells, cf.BlockShuffling(8), 64, seed=1):
         np.testing.assert_array_equal(dense(batch), x[np.asarray(batch.index)])
@@ -191,7 +191,7 @@ def make(kind, folder):
 def test_every_format_is_what_it_is_on_a_disk(proxied, bucket, tmp_path, kind):
     path, x = make(kind, tmp_path)
     upload(bucket, path, path.name)
-    options = {"cache_dir": tmp_path / "cache", "cache_mode": "block"}
+    options = {"cache_dir": tmp_path / "cache", "cache": "blocks"}
     try:
         cells = cf.open(f"s3://atlas/{path.name}", storage_options=options)
         local = cf.open(path)
@@ -216,7 +216,7 @@ def test_series_are_read_through_blocks(bucket, tmp_path):
     _, folder, _ = put_prices(bucket, tmp_path)
     build_series(folder, tmp_path / "out", entity="e", time="t", horizon=3)
     upload(bucket, tmp_path / "out", "out")
-    options = {"cache_dir": tmp_path / "cache", "cache_mode": "block"}
+    options = {"cache_dir": tmp_path / "cache", "cache": "blocks"}
     try:
         cf.set_storage_options("s3://atlas", options)
         ours = SeriesDataset("s3://atlas/out", window=20)
@@ -232,7 +232,7 @@ def test_series_are_read_through_blocks(bucket, tmp_path):
 def test_an_object_that_is_replaced_is_an_error_until_it_is_opened_again(bucket, tmp_path):
     x = write_cells(tmp_path / "a.h5ad")
     upload(bucket, tmp_path / "a.h5ad", "a.h5ad")
-    options = {"cache_dir": tmp_path / "cache", "cache_mode": "block"}
+    options = {"cache_dir": tmp_path / "cache", "cache": "blocks"}
     try:
         cells = cf.open("s3://atlas/a.h5ad", storage_options=options)
         np.testing.assert_array_equal(dense(cells.read([0, 1])), x[:2])
@@ -249,7 +249,7 @@ def test_an_object_that_is_replaced_is_an_error_until_it_is_opened_again(bucket,
 
 EPOCH = """
 import sys, warnings, cellfeed as cf
-cells = cf.open(sys.argv[1], cache_mode="block", cache_dir=sys.argv[2])
+cells = cf.open(sys.argv[1], cache="blocks", cache_dir=sys.argv[2])
 total = 0.0
 for batch in cf.Loader(cells, cf.BlockShuffling(8), 64, seed=int(sys.argv[3])):
     total += float(batch.x.sum(dtype="float64"))
@@ -276,7 +276,7 @@ def test_two_processes_fill_one_cache(served, tmp_path):
     for child in both:
         assert total_of(child)[0] == pytest.approx(x.sum(dtype="float64"))
     served.take_sent()
-    cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=tmp_path / "cache")
+    cells = cf.open(f"{served.url}/a.h5ad", cache="blocks", cache_dir=tmp_path / "cache")
     assert_cells(cells, x)
     assert served.take_sent() == []
     assert ask("verify", tmp_path / "cache")["ok"]
@@ -298,7 +298,7 @@ def test_a_process_that_is_killed_leaves_no_wrong_byte(served, tmp_path):
             assert child.returncode == -9
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=cache)
+                cells = cf.open(f"{served.url}/a.h5ad", cache="blocks", cache_dir=cache)
                 np.testing.assert_array_equal(dense(cells.read(slice(None))), x)
                 cells.close()
             assert ask("verify", cache)["ok"]
@@ -320,7 +320,7 @@ def test_a_full_disk_ends_keeping_and_not_reading(served, tmp_path, fault):
     assert total == pytest.approx(x.sum(dtype="float64"))
     is_harmless = fault.endswith(("EINTR", "short"))
     assert ("CacheWarning" in error and "is not kept" in error) == (not is_harmless), error
-    assert_cells(cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=cache), x)
+    assert_cells(cf.open(f"{served.url}/a.h5ad", cache="blocks", cache_dir=cache), x)
     assert ask("verify", cache)["ok"]
 
 
@@ -338,7 +338,7 @@ def test_a_disk_that_is_full_when_an_object_is_opened_is_an_error(served, tmp_pa
 def test_a_flipped_bit_is_found_said_and_read_again(served, tmp_path):
     x = write_cells(served.folder / "a.h5ad")
     cache = tmp_path / "cache"
-    cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=cache)
+    cells = cf.open(f"{served.url}/a.h5ad", cache="blocks", cache_dir=cache)
     assert_cells(cells, x)
     cells.close()
     file = block_file(cache)
@@ -350,7 +350,7 @@ def test_a_flipped_bit_is_found_said_and_read_again(served, tmp_path):
     (damage,) = ask("verify", cache, code=1)["damages"]
     assert damage["path"] == str(file) and "block " in damage["what"]
     served.take_sent()
-    cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=cache)
+    cells = cf.open(f"{served.url}/a.h5ad", cache="blocks", cache_dir=cache)
     with pytest.warns(CacheWarning, match="blocks are damaged"):
         assert_cells(cells, x)
     assert len(served.take_sent()) == 1
@@ -362,7 +362,7 @@ def test_blocks_and_copies_share_what_the_folder_may_hold(served, tmp_path):
         write_cells(served.folder / f"{name}.h5ad", i)
     cache = tmp_path / "cache"
     size = (served.folder / "a.h5ad").stat().st_size
-    options = {"cache_dir": cache, "cache_mode": "block", "cache_bytes": int(2.5 * size)}
+    options = {"cache_dir": cache, "cache": "blocks", "cache_bytes": int(2.5 * size)}
     cf.set_storage_options(served.url, options)
     for name in "ab":
         cells = cf.open(f"{served.url}/{name}.h5ad")
@@ -370,7 +370,7 @@ def test_blocks_and_copies_share_what_the_folder_may_hold(served, tmp_path):
         cells.close()
     (of_a,) = cache.glob("blocks-*-a.h5ad")
     age(of_a, 3)
-    cf.set_storage_options(served.url, options | {"cache_mode": "file"})
+    cf.set_storage_options(served.url, options | {"cache": "files"})
     cf.open(f"{served.url}/c.h5ad").close()
     listed = ask("list", cache)
     assert [(e["kind"], e["what"][-6:]) for e in listed["entries"]] == [
@@ -386,7 +386,7 @@ def test_blocks_and_copies_share_what_the_folder_may_hold(served, tmp_path):
 def test_a_limit_ends_keeping_and_says_so(served, tmp_path):
     x = write_cells(served.folder / "a.h5ad")
     cache = tmp_path / "cache"
-    options = {"cache_dir": cache, "cache_mode": "block", "cache_bytes": "3MiB"}
+    options = {"cache_dir": cache, "cache": "blocks", "cache_bytes": "3MiB"}
     with pytest.warns(CacheWarning, match=r"is not kept in .*cache_bytes"):
         cells = cf.open(f"{served.url}/a.h5ad", storage_options=options)
         assert_cells(cells, x)
@@ -402,7 +402,7 @@ def test_the_smallest_objects(served, tmp_path):
     (served.folder / "empty.h5ad").touch()
     age(served.folder / "empty.h5ad")
     cache = tmp_path / "cache"
-    cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=cache)
+    cells = cf.open(f"{served.url}/a.h5ad", cache="blocks", cache_dir=cache)
     np.testing.assert_array_equal(dense(cells.read([2, 0])), np.eye(3)[[2, 0]])
     served.take_sent()
     np.testing.assert_array_equal(dense(cf.open(f"{served.url}/a.h5ad").read([1])), np.eye(3)[[1]])
@@ -420,7 +420,7 @@ def test_objects_that_end_where_a_block_does(served, tmp_path, size):
         file.write(b"\0" * (size - file.tell()))
     age(served.folder / "a.h5ad")
     for _ in range(2):
-        cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=tmp_path / "cache")
+        cells = cf.open(f"{served.url}/a.h5ad", cache="blocks", cache_dir=tmp_path / "cache")
         np.testing.assert_array_equal(dense(cells.read(slice(None))), x)
         cells.close()
     assert served.take_sent() and ask("verify", tmp_path / "cache")["ok"]
@@ -431,11 +431,11 @@ def test_folders_that_cannot_hold_blocks_are_named(served, tmp_path):
     url = f"{served.url}/a.h5ad"
     (tmp_path / "file").touch()
     with pytest.raises(cf.errors.CellfeedError, match="file"):
-        cf.open(url, cache_mode="block", cache_dir=tmp_path / "file")
+        cf.open(url, cache="blocks", cache_dir=tmp_path / "file")
     with pytest.raises(InvalidArgumentError, match="local disk"):
-        cf.open(url, cache_mode="block", cache_dir="s3://atlas/cache")
+        cf.open(url, cache="blocks", cache_dir="s3://atlas/cache")
     cache = tmp_path / "cache"
-    cf.open(url, cache_mode="block", cache_dir=cache).close()
+    cf.open(url, cache="blocks", cache_dir=cache).close()
     if os.geteuid() == 0:
         return  # who may write anywhere sees no folder that may only be read
     block_file(cache).chmod(0o444)
@@ -447,38 +447,39 @@ def test_folders_that_cannot_hold_blocks_are_named(served, tmp_path):
         cache.chmod(0o755)
 
 
-@pytest.mark.parametrize("mode", ["blocks", "BLOCK", "", "packed"])
+@pytest.mark.parametrize("mode", ["block", "BLOCKS", "", "rows"])
 def test_modes_that_there_are_not(served, tmp_path, mode):
-    options = {"cache_dir": tmp_path, "cache_mode": mode}
-    with pytest.raises(InvalidArgumentError, match=r"cache_mode must be file .*or block"):
+    options = {"cache_dir": tmp_path, "cache": mode}
+    with pytest.raises(InvalidArgumentError, match=r"cache must be files .*or blocks"):
         cf.set_storage_options(served.url, options)
 
 
 def test_modes_that_are_no_texts(served, tmp_path):
-    for mode in (3, None, ["block"]):
-        with pytest.raises(cf.errors.InvalidTypeError, match="cache_mode"):
-            cf.set_storage_options(served.url, {"cache_dir": tmp_path, "cache_mode": mode})
-    for mode in (3, "blocks", True):
-        with pytest.raises(cf.errors.CellfeedError, match="cache_mode must be"):
-            cf.open(f"{served.url}/a.h5ad", cache_mode=mode, cache_dir=tmp_path)
+    for mode in (3, None, ["blocks"]):
+        with pytest.raises(cf.errors.InvalidTypeError, match="cache"):
+            cf.set_storage_options(served.url, {"cache_dir": tmp_path, "cache": mode})
+    for mode in (3, "block", True):
+        with pytest.raises(cf.errors.CellfeedError, match="cache must be"):
+            cf.open(f"{served.url}/a.h5ad", cache=mode, cache_dir=tmp_path)
     with pytest.raises(cf.errors.InvalidTypeError, match="storage_options must be a mapping"):
-        cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=tmp_path, storage_options=3)
+        cf.open(f"{served.url}/a.h5ad", cache="blocks", cache_dir=tmp_path, storage_options=3)
     with pytest.raises(InvalidArgumentError, match="cache_dir is None"):
-        cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=None)
+        cf.open(f"{served.url}/a.h5ad", cache="blocks", cache_dir=None)
     write_cells(tmp_path / "a.h5ad")
     with pytest.raises(InvalidArgumentError, match="buckets and servers"):
-        cf.open(tmp_path / "a.h5ad", cache_mode="block", cache_dir=tmp_path / "cache")
+        cf.open(tmp_path / "a.h5ad", cache="blocks", cache_dir=tmp_path / "cache")
 
 
 def test_the_environment_names_the_folder(served, tmp_path, monkeypatch):
     x = write_cells(served.folder / "a.h5ad")
-    monkeypatch.delenv("CELLFEED_CACHE", raising=False)
+    for name in ("CELLFEED_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
     with pytest.raises(InvalidArgumentError, match="CELLFEED_CACHE"):
-        cf.open(f"{served.url}/a.h5ad", cache_mode="block")
+        cf.open(f"{served.url}/a.h5ad", cache="blocks")
     monkeypatch.setenv("CELLFEED_CACHE", str(tmp_path / "cache"))
-    assert_cells(cf.open(f"{served.url}/a.h5ad", cache_mode="block"), x)
+    assert_cells(cf.open(f"{served.url}/a.h5ad", cache="blocks"), x)
     assert ask("list")["entries"][0]["kind"] == "blocks"
-    cf.set_storage_options(served.url, {"cache_mode": "file"})
+    cf.set_storage_options(served.url, {"cache": "files"})
     assert_cells(cf.open(f"{served.url}/a.h5ad"), x)
     assert sorted(e["kind"] for e in ask("list")["entries"]) == ["blocks", "copy"]
 
@@ -487,7 +488,7 @@ def test_a_configuration_keeps_blocks(served, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     x = write_cells(served.folder / "a.h5ad")
     (tmp_path / "run.yaml").write_text(
-        f"data: {{paths: {served.url}/a.h5ad, cloud: {{cache_dir: cache, cache_mode: block, "
+        f"data: {{paths: {served.url}/a.h5ad, cloud: {{cache_dir: cache, cache: blocks, "
         "cache_bytes: 1GB}}\n"
     )
     run("shard", "--config", "run.yaml", "--output-dir", "out")
@@ -499,7 +500,7 @@ def test_a_configuration_keeps_blocks(served, tmp_path, monkeypatch):
     for _ in module.train_dataloader():
         pass
     assert served.take_sent() == []
-    (tmp_path / "run.yaml").write_text("data: {paths: a.h5ad, cloud: {cache_mode: block}}\n")
+    (tmp_path / "run.yaml").write_text("data: {paths: a.h5ad, cloud: {cache: blocks}}\n")
     assert "needs data.cloud.cache_dir" in run("config", "run.yaml", code=1).stderr
 
 
@@ -507,7 +508,7 @@ def test_workers_that_are_forked_keep_what_they_read(served, tmp_path):
     import torch
 
     x = write_cells(served.folder / "a.h5ad")
-    cells = cf.open(f"{served.url}/a.h5ad", cache_mode="block", cache_dir=tmp_path / "cache")
+    cells = cf.open(f"{served.url}/a.h5ad", cache="blocks", cache_dir=tmp_path / "cache")
     loader = cf.Loader(cells, cf.BlockShuffling(8), 64, seed=1)
     data_loader = torch.utils.data.DataLoader(
         loader, batch_size=None, num_workers=2, multiprocessing_context="fork"

@@ -148,12 +148,12 @@ def assert_right(name, result, adata):
 
 
 @pytest.mark.parametrize("link", ["s3"], indirect=True)
-@pytest.mark.parametrize("mode", ["file", "block"])
+@pytest.mark.parametrize("mode", ["files", "blocks"])
 def test_what_a_cache_was_filling_goes_on_after_ctrl_c(link, mode, tmp_path):
     adata, url = put_cells(link, tmp_path)
 
     def read():
-        cells = cf.open(url, cache_dir=tmp_path / "cache", cache_mode=mode)
+        cells = cf.open(url, cache_dir=tmp_path / "cache", cache=mode)
         assert_cells(cells, adata)
 
     for fault in FAULTS.values():

@@ -16,7 +16,7 @@ from cellfeed.vocab import GeneVocab
 SECRET = "sEcr3t"
 CALLS = {
     "open": cf.open,
-    "packed": lambda path: cf.open(path, cache_mode="packed", cache_dir="cache"),
+    "packed": lambda path: cf.open(path, cache="rows", cache_dir="cache"),
     "convert": lambda path: cf.convert_to_shards(path, "out"),
     "vocabulary": GeneVocab.from_adata,
     "verify": cf.data.validate_shard_dir,

@@ -85,7 +85,7 @@ def test_signatures(tmp_path, monkeypatch, token):
             with pytest.raises(cf.errors.NotFoundError):
                 cf.open(path)
         with pytest.raises(cf.errors.CorruptDataError, match="no HDF5 signature"):
-            cf.open("s3://buck/there.h5ad", cache_mode="file", cache_dir=tmp_path / "cache")
+            cf.open("s3://buck/there.h5ad", cache="files", cache_dir=tmp_path / "cache")
         assert "x-amz-checksum-mode" in server.headers
         with pytest.raises(
             cf.errors.CellfeedError

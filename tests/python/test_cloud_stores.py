@@ -283,11 +283,11 @@ def test_options_of_a_call_that_failed_are_taken_back(store, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     path = store.url("a.h5ad")
     with pytest.raises(cf.errors.CellfeedError):
-        cf.open(path, cache_mode="block", cache_dir=tmp_path / "file" / "cache")
+        cf.open(path, cache="blocks", cache_dir=tmp_path / "file" / "cache")
     assert_cells(cf.open(path), adata)
-    cells = cf.open(path, cache_mode="block", cache_dir=tmp_path / "cache")
+    cells = cf.open(path, cache="blocks", cache_dir=tmp_path / "cache")
     with pytest.raises(NotFoundError):
-        cf.open(store.url("none.h5ad"), cache_mode="file", cache_dir=tmp_path / "other")
+        cf.open(store.url("none.h5ad"), cache="files", cache_dir=tmp_path / "other")
     assert_cells(pickle.loads(pickle.dumps(cells)), adata)
     assert (tmp_path / "cache").is_dir() and not (tmp_path / "other").exists()
 
@@ -300,9 +300,9 @@ def test_damage_that_may_be_the_cache_s_names_it(store, tmp_path):
     with pytest.raises(CorruptDataError, match="truncated") as plain:
         cf.open(path)
     assert "cache" not in str(plain.value)
-    for mode in ("file", "block"):
+    for mode in ("files", "blocks"):
         with pytest.raises(CorruptDataError, match=f"cellfeed cache clear {cache}"):
-            cf.open(path, cache_mode=mode, cache_dir=cache)
+            cf.open(path, cache=mode, cache_dir=cache)
 
 
 def test_no_secret_is_said_or_sent_or_written(store, tmp_path, capfd):
@@ -405,7 +405,7 @@ def put_with_checksum(store, key, path):
 def test_whole_copies_are_compared_with_the_checksum_of_the_store(store, tmp_path):
     adata = write_cells(tmp_path / "a.h5ad")
     put_with_checksum(store, "a.h5ad", tmp_path / "a.h5ad")
-    options = {"cache_mode": "file", "cache_dir": tmp_path / "cache"}
+    options = {"cache": "files", "cache_dir": tmp_path / "cache"}
     store.proxy.set_faults(Fault(kind="shifted_bytes", method="GET"))
     with pytest.raises(CorruptDataError, match=r"a\.h5ad: the bytes that came are not those"):
         cf.open(store.url("a.h5ad"), **options)
@@ -419,6 +419,6 @@ def test_copies_of_what_was_written_in_parts_are_made(store, tmp_path):
     (tmp_path / "large").write_bytes(random.Random(1).randbytes(12 << 20))
     store.put("large", tmp_path / "large")
     with pytest.raises(cf.errors.CellfeedError, match="large"):  # it is no file of cells
-        cf.open(store.url("large"), cache_mode="file", cache_dir=tmp_path / "cache")
+        cf.open(store.url("large"), cache="files", cache_dir=tmp_path / "cache")
     copies = [path for path in (tmp_path / "cache").iterdir() if path.name.endswith("-large")]
     assert [path.read_bytes() for path in copies] == [(tmp_path / "large").read_bytes()]

@@ -88,9 +88,9 @@ def assert_holds(cells, seed: int) -> None:
     assert (cells[:].X != adata_of(seed).X).nnz == 0
 
 
-@pytest.mark.parametrize("mode", ["file", "block", "packed"])
+@pytest.mark.parametrize("mode", ["files", "blocks", "rows"])
 def test_a_weak_tag_that_stays_is_no_version(two, tmp_path, mode):
-    kept = {"cache_mode": mode, "cache_dir": tmp_path / "cache"}
+    kept = {"cache": mode, "cache_dir": tmp_path / "cache"}
     with OneFile(two[0], {"ETag": 'W/"same"', "Last-Modified": OLD}) as server:
         assert_holds(cf.open(server.path, **kept), 1)
         server.replace(two[1], {"ETag": 'W/"same"', "Last-Modified": LATER})
@@ -130,12 +130,12 @@ def test_a_file_of_this_second_is_opened_once_that_is_over(two, told):
         assert_holds(cells, 1)
 
 
-@pytest.mark.parametrize("mode", ["file", "block", "packed"])
+@pytest.mark.parametrize("mode", ["files", "blocks", "rows"])
 @pytest.mark.parametrize("told", [{"Server": "mean"}, {"ETag": 'W/"1"'}], ids=["nothing", "weak"])
 def test_what_has_no_version_is_not_kept(two, tmp_path, mode, told):
     with OneFile(two[0], told) as server:
         with pytest.raises(UnsupportedError, match=r"server (tells no version|does not say when)"):
-            cf.open(server.path, cache_mode=mode, cache_dir=tmp_path / "cache")
+            cf.open(server.path, cache=mode, cache_dir=tmp_path / "cache")
         cf.set_storage_options(server.path, {})
 
 
@@ -197,7 +197,7 @@ def kept_copy(folder):
 
 
 def test_a_copy_that_was_written_to_is_made_again(two, tmp_path):
-    kept = {"cache_mode": "file", "cache_dir": tmp_path}
+    kept = {"cache": "files", "cache_dir": tmp_path}
     with OneFile(two[0], {"ETag": '"1"'}) as server:
         assert_holds(cf.open(server.path, **kept), 1)
         copy = kept_copy(tmp_path)
@@ -211,7 +211,7 @@ def test_a_copy_that_was_written_to_is_made_again(two, tmp_path):
 
 
 def test_a_copy_whose_time_alone_changed_is_used(two, tmp_path):
-    kept = {"cache_mode": "file", "cache_dir": tmp_path}
+    kept = {"cache": "files", "cache_dir": tmp_path}
     with OneFile(two[0], {"ETag": '"1"'}) as server:
         assert_holds(cf.open(server.path, **kept), 1)
         copy = kept_copy(tmp_path)

@@ -35,7 +35,7 @@ def write(path, x, dtype="<i8", chunk=CHUNK, **filters):
     return path
 
 
-@pytest.mark.parametrize("cache", [0, "3KB", "256MiB"])
+@pytest.mark.parametrize("cache", [0, 3000, 256 << 20])
 @pytest.mark.parametrize(
     ("dtype", "chunk", "filters"),
     [
@@ -47,9 +47,10 @@ def write(path, x, dtype="<i8", chunk=CHUNK, **filters):
         ("<i8", 3, {"compression": "gzip", "maxshape": (None,)}),
     ],
 )
-def test_rows_are_those_of_scipy(tmp_path, matrix, dtype, chunk, filters, cache):
+def test_rows_are_those_of_scipy(tmp_path, matrix, dtype, chunk, filters, cache, monkeypatch):
+    monkeypatch.setattr("cellfeed.opening.CACHE_BYTES", cache)
     path = write(tmp_path / "a.h5ad", matrix, dtype, chunk, **filters)
-    cells = cf.open(path, cache=cache)
+    cells = cf.open(path)
     random = np.random.default_rng(1)
     for rows in (random.integers(0, N, 300), np.arange(N), np.array([0]), np.array([N - 1, 0])):
         assert (cells.read(rows).x != matrix[rows]).nnz == 0

@@ -73,7 +73,7 @@ def fill(local, url, cache):
     """A copy, packed rows that became shards, and sorted rows."""
     cf.set_storage_options(url, {"cache_dir": cache})
     copied = cf.open(f"{url}/a.h5ad")
-    packed = cf.open(local / "gz.h5ad", cache_mode="packed", cache_dir=cache)
+    packed = cf.open(local / "gz.h5ad", cache="rows", cache_dir=cache)
     x_of(packed)
     shards = packed.packed_shards()
     rows = cf.open(local / "csc.h5ad", cache_dir=cache)
@@ -145,7 +145,7 @@ def test_a_flipped_bit_is_found(tmp_path, served, local, name):
 
 @pytest.mark.parametrize("ending", ["cells", "rows"])
 def test_a_flipped_bit_of_a_segment_is_found(tmp_path, local, ending):
-    cells = cf.open(local / "gz.h5ad", cache_mode="packed", cache_dir=tmp_path / "cache")
+    cells = cf.open(local / "gz.h5ad", cache="rows", cache_dir=tmp_path / "cache")
     for _ in cf.Loader(cells[np.arange(100)], cf.Streaming(), batch_size=50):
         pass
     cells.packed_shards()  # all that was read is written
@@ -266,7 +266,7 @@ def test_a_configuration_keeps_packed_rows(tmp_path, local, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = local / "gz.h5ad"
     (tmp_path / "run.yaml").write_text(
-        f"data: {{paths: {path}, cloud: {{cache_dir: cache, cache_mode: packed}}}}\n"
+        f"data: {{paths: {path}, cloud: {{cache_dir: cache, cache: rows}}}}\n"
     )
     module = cf.training.CellDataModule.from_config("run.yaml", split={"train": 1.0})
     module.setup()
@@ -275,14 +275,14 @@ def test_a_configuration_keeps_packed_rows(tmp_path, local, monkeypatch):
     module.cells.packed_shards()
     assert [entry["kind"] for entry in ask("list", tmp_path / "cache")["entries"]] == ["packed"]
     with pytest.raises(cf.errors.InvalidArgumentError, match="in memory"):
-        cf.open(anndata.read_h5ad(path), cache_mode="packed")
+        cf.open(anndata.read_h5ad(path), cache="rows")
     other = cf.training.CellDataModule.from_config("run.yaml", data=cf.open(path))
     assert other is not None
     with pytest.raises(cf.errors.InvalidArgumentError, match="is open"):
-        cf.training.CellDataModule(cf.open(path), cache_mode="packed")
+        cf.training.CellDataModule(cf.open(path), cache="rows")
     done = run("shard", "--config", "run.yaml", "--output-dir", "out", code=1)
-    assert "cache_mode" in done.stderr and "run.yaml" in done.stderr
-    (tmp_path / "run.yaml").write_text(f"data: {{paths: {path}, cloud: {{cache_mode: packed}}}}\n")
+    assert "data.cloud.cache" in done.stderr and "run.yaml" in done.stderr
+    (tmp_path / "run.yaml").write_text(f"data: {{paths: {path}, cloud: {{cache: rows}}}}\n")
     with pytest.raises(cf.errors.InvalidArgumentError, match="cache_dir"):
         cf.training.CellDataModule.from_config("run.yaml")
 
@@ -291,11 +291,11 @@ def test_a_configuration_keeps_packed_rows(tmp_path, local, monkeypatch):
     ("cloud", "words"),
     [
         ("{cache_bytes: 1GB}", "none are kept"),
-        ("{cache_dir: c, cache_bytes: 1GB, cache_mode: packed}", "none are kept"),
+        ("{cache_dir: c, cache_bytes: 1GB, cache: rows}", "none are kept"),
         ("{cache_dir: c, cache_bytes: much}", "much"),
-        ("{cache_mode: packed}", "needs data.cloud.cache_dir"),
-        ("{cache_dir: c, cache_mode: blocks}", "packed"),
-        ("{cache_mode: block}", "needs data.cloud.cache_dir"),
+        ("{cache: rows}", "needs data.cloud.cache_dir"),
+        ("{cache_dir: c, cache: block}", "rows"),
+        ("{cache: blocks}", "needs data.cloud.cache_dir"),
     ],
 )
 def test_settings_that_would_do_nothing_are_refused(tmp_path, cloud, words):
@@ -335,7 +335,7 @@ def test_notes_that_are_damaged_stop_nobody(tmp_path, served):
 
 
 def test_a_cache_dir_may_be_called_like_a_folder_of_one_file(tmp_path, local):
-    cells = cf.open(local / "gz.h5ad", cache_mode="packed", cache_dir=tmp_path / "my.cellfeed")
+    cells = cf.open(local / "gz.h5ad", cache="rows", cache_dir=tmp_path / "my.cellfeed")
     x_of(cells)
     cells.packed_shards()
     assert [e["what"] for e in ask("list", tmp_path / "my.cellfeed")["entries"]] == ["X of gz.h5ad"]

@@ -473,9 +473,10 @@ def test_genes_repeat_or_differ_without_a_join(adatas, plain_paths):
         cf.open(plain_paths, layers=["raw/X"])
 
 
-def test_one_row_and_a_small_budget(paths, adatas):
+def test_one_row_and_a_small_budget(paths, adatas, monkeypatch):
+    monkeypatch.setattr("cellfeed.opening.CACHE_BYTES", 0)
     expected = expected_of(adatas, "outer")
-    cells = cf.open(paths, join="outer", layers=LAYERS, obsm=OBSM, cache=0)
+    cells = cf.open(paths, join="outer", layers=LAYERS, obsm=OBSM)
     assert_equal_to(cells[7], expected)
     order = cf.BlockShuffling(1, indices=range(0, len(cells), 3))
     loader = cf.Loader(cells, order, 1, memory_budget="32MB", threads=2)

@@ -44,9 +44,11 @@ def originals(adata, tmp_path_factory):
 # Python's faulthandler and torch's workers take SIGBUS for themselves.
 READ = """
 import faulthandler, os, sys
+import cellfeed.opening
 import cellfeed as cf
 path, opened, how, workers, verify = sys.argv[1:]
-cells = cf.open(opened, verify=verify, cache=0)
+cellfeed.opening.CACHE_BYTES = 0
+cells = cf.open(opened, verify=verify)
 truth = cells.read(slice(None)).to_numpy()
 loader = cf.Loader(cells, cf.BlockShuffling(1), batch_size=32, memory_budget="32MB", threads=2)
 if workers == "1":
@@ -102,6 +104,7 @@ def test_a_file_that_loses_its_bytes_is_named(originals, tmp_path, kind, how, wo
 READ_OBS = """
 import os, sys
 import numpy as np
+import cellfeed.opening
 import cellfeed as cf
 path, opened, verify, how = sys.argv[1:]
 cells = cf.open(opened, verify=verify)
@@ -165,6 +168,7 @@ def test_obs_of_a_shard_that_loses_its_bytes_is_named(originals, tmp_path, kind,
 READ_TAIL = """
 import os, sys
 import numpy as np
+import cellfeed.opening
 import cellfeed as cf
 path, opened = sys.argv[1:]
 cells = cf.open(opened, verify="never")

@@ -122,7 +122,6 @@ OPEN = [
     ("atlas_0.h5ad", {"obs": 3}, TypeError, ["obs", "3"]),
     ("atlas_0.h5ad", {"join": "iner"}, ValueError, ["join", "'iner'", 'did you mean "inner"?']),
     ("atlas_0.h5ad", {"access": "mapp"}, ValueError, ["access", "'mapp'", 'did you mean "map"?']),
-    ("atlas_0.h5ad", {"cache": "1 XB"}, ValueError, ["cache", "'1 XB'", "MiB"]),
     ("atlas_0.h5ad", {"make_unique": 1}, TypeError, ["make_unique", "1"]),
     (3, {}, TypeError, ["paths", "3"]),
     (["atlas_0.h5ad", 3], {}, TypeError, ["paths", "3"]),

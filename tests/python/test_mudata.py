@@ -112,11 +112,11 @@ ALL = {"layers": ["dense", "by_gene", "raw/X"], "obsm": ["X_pca", "proteins"]}
 
 
 def test_a_modality_is_an_anndata(path, tmp_path):
-    for cache_mode in (None, "packed"):
+    for cache in (None, "rows"):
         opened = {}
         for name, adata in {"rna": RNA, "prot": PROT, "rna ": RNA}.items():
             cells = cf.open(
-                path, modality=name.strip(), cache_dir=tmp_path / "cache", cache_mode=cache_mode,
+                path, modality=name.strip(), cache_dir=tmp_path / "cache", cache=cache,
                 **ALL,
             )  # fmt: skip
             assert_is(cells, adata)
@@ -179,7 +179,7 @@ def test_the_program_writes_a_modality(path, tmp_path):
 
 def test_a_spatialdata_store_is_its_table(written, tmp_path):
     store, two = written / "s.zarr", written / "two.zarr"
-    cells = cf.open(store, cache_dir=tmp_path / "cache", cache_mode="packed", **ALL)
+    cells = cf.open(store, cache_dir=tmp_path / "cache", cache="rows", **ALL)
     assert_is(cells, RNA)
     info = cf.info(store)
     assert info["root"] == "tables/table" and info["n_cells"] == N

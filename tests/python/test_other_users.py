@@ -34,7 +34,7 @@ def read(path, mode):
         warnings.simplefilter("always")
         options = {"cache_dir": shared_folder(path)}
         if mode == "packed":
-            options["cache_mode"] = "packed"
+            options["cache"] = "rows"
         cells = cf.open(path, **options)
         values = cells.read(slice(None)).to_scipy().toarray().tolist()
         cells.packed_shards()

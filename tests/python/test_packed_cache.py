@@ -74,7 +74,7 @@ def data(tmp_path_factory):
 
 
 def open_packed(paths, cache, **options):
-    return cf.open(paths, cache_mode="packed", cache_dir=cache, **options)
+    return cf.open(paths, cache="rows", cache_dir=cache, **options)
 
 
 def contents(batch):
@@ -555,7 +555,7 @@ def test_entries_that_occur_twice_are_kept_summed_or_not_at_all(data, tmp_path, 
 def test_a_run_that_ends_at_once_leaves_what_it_read(data, tmp_path):
     code = """if True:
         import sys, cellfeed as cf
-        cells = cf.open(sys.argv[1], cache_mode="packed", cache_dir=sys.argv[2])
+        cells = cf.open(sys.argv[1], cache="rows", cache_dir=sys.argv[2])
         cells.read(range(1000))
     """
     subprocess.run([sys.executable, "-c", code, data / "f32.h5ad", tmp_path], check=True)
@@ -616,10 +616,10 @@ def test_stores_of_zarr_and_tables_of_lists_are_kept(tmp_path, name):
 
 def test_bad_arguments(data, tmp_path):
     path = data / "f32.h5ad"
-    with pytest.raises(cf.errors.InvalidArgumentError, match='cache_mode must be "packed"'):
-        cf.open(path, cache_mode="pakced")
+    with pytest.raises(cf.errors.InvalidArgumentError, match='cache must be "files"'):
+        cf.open(path, cache="row")
     with pytest.raises(cf.errors.InvalidArgumentError, match="cache_dir is None"):
-        cf.open(path, cache_mode="packed", cache_dir=None)
+        cf.open(path, cache="rows", cache_dir=None)
     (tmp_path / "file").write_text("")
     with pytest.raises(cf.errors.CellfeedError, match=str(tmp_path / "file")):
         open_packed(path, tmp_path / "file")

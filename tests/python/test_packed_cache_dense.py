@@ -116,14 +116,14 @@ def test_batches_are_those_of_the_file(dense, tmp_path, kind):
     for strategy in (cf.BlockShuffling(4), cf.Streaming()):
         cache = tmp_path / type(strategy).__name__
         plain = list(cf.Loader(cf.open(path, **options), strategy, 64, **batches))
-        cells = cf.open(path, cache_mode="packed", cache_dir=cache, **options)
+        cells = cf.open(path, cache="rows", cache_dir=cache, **options)
         # Some rows are there before the first epoch, so that most windows mix them with others.
         cells.read(np.arange(0, N_CELLS, 3))
         cells.packed_shards()
         for opened in (
             cells,
             cells,
-            cf.open(path, cache_mode="packed", cache_dir=cache, **options),
+            cf.open(path, cache="rows", cache_dir=cache, **options),
         ):
             for a, b in zip(cf.Loader(opened, strategy, 64, **batches), plain, strict=True):
                 assert_same_bits(a, b)
@@ -141,7 +141,7 @@ def test_what_is_kept_first_is_exact_whatever_was_asked_for(dense, tmp_path):
         )
     ):
         cache = tmp_path / str(k)
-        cells = cf.open(path, cache_mode="packed", cache_dir=cache, **options)
+        cells = cf.open(path, cache="rows", cache_dir=cache, **options)
         for _ in cf.Loader(cells, cf.Streaming(), 64, casting="round", **first):
             pass
         (folder,) = cells.packed_shards()
@@ -153,7 +153,7 @@ def test_what_is_kept_first_is_exact_whatever_was_asked_for(dense, tmp_path):
 
 def test_default_batches_stay_dense(dense, tmp_path):
     path, x, options = dense
-    cells = cf.open(path, cache_mode="packed", cache_dir=tmp_path, **options)
+    cells = cf.open(path, cache="rows", cache_dir=tmp_path, **options)
     for _ in range(2):
         values = cells[:].X
         assert isinstance(values, np.ndarray)
@@ -171,7 +171,7 @@ CHANGED = {
 def test_batches_that_are_changed_on_the_way(forms, tmp_path, kind):
     path, _ = forms["<i4"]
     for _ in range(2):
-        opened = cf.open(path), cf.open(path, cache_mode="packed", cache_dir=tmp_path / "cache")
+        opened = cf.open(path), cf.open(path, cache="rows", cache_dir=tmp_path / "cache")
         loaders = [cf.Loader(cells, cf.BlockShuffling(4), 64, **CHANGED[kind]) for cells in opened]
         for a, b in zip(*loaders, strict=True):
             assert_same_bits(a, b)
@@ -179,7 +179,7 @@ def test_batches_that_are_changed_on_the_way(forms, tmp_path, kind):
 
 def test_values_that_do_not_fit_are_named_as_by_the_file(forms, tmp_path):
     path, _ = forms["<f8"]
-    cells = cf.open(path, cache_mode="packed", cache_dir=tmp_path / "cache")
+    cells = cf.open(path, cache="rows", cache_dir=tmp_path / "cache")
     for kept in (False, True):
         for output in ("csr", "dense"):
             said = []
@@ -196,7 +196,7 @@ def test_values_that_do_not_fit_are_named_as_by_the_file(forms, tmp_path):
 def test_damaged_records_are_read_from_the_file(forms, tmp_path):
     path, x = forms["<f4"]
     cache = tmp_path / "cache"
-    cells = cf.open(path, cache_mode="packed", cache_dir=cache)
+    cells = cf.open(path, cache="rows", cache_dir=cache)
     cells.read(np.arange(0, N_CELLS, 2))
     del cells
     (segment,) = cache.glob("*/*/*.cells")
@@ -204,7 +204,7 @@ def test_damaged_records_are_read_from_the_file(forms, tmp_path):
     for at in range(5000, 10_000, 200):
         data[at] ^= 0x40
     segment.write_bytes(data)
-    cells = cf.open(path, cache_mode="packed", cache_dir=cache)
+    cells = cf.open(path, cache="rows", cache_dir=cache)
     with pytest.warns(cf.errors.CacheWarning, match="damaged"):
         batches = list(cf.Loader(cells, cf.BlockShuffling(4), 64, output="dense"))
     for batch in batches:
@@ -215,7 +215,7 @@ def test_arrays_of_obsm_are_kept(forms, tmp_path):
     path, _ = forms["obsm"]
     adata = anndata.read_h5ad(path)
     for _ in range(2):
-        cells = cf.open(path, obsm=["X_pca"], cache_mode="packed", cache_dir=tmp_path / "cache")
+        cells = cf.open(path, obsm=["X_pca"], cache="rows", cache_dir=tmp_path / "cache")
         for _ in range(2):
             batch = cells.read(np.arange(N_CELLS), casting="round")
             np.testing.assert_array_equal(
@@ -231,7 +231,7 @@ path, cache, output, dtype = sys.argv[1:]
 def anonymous():
     lines = dict(line.split(":") for line in open("/proc/self/status"))
     return int(lines["RssAnon"].split()[0]) / 1000
-cells = cf.open(path, cache="16MiB", cache_mode="packed", cache_dir=cache)
+cells = cf.open(path, cache="16MiB", cache="rows", cache_dir=cache)
 options = {"output": output, "dtype": dtype, "memory_budget": "64MB"}
 grown = 0
 for i, _ in enumerate(cf.Loader(cells, cf.Streaming(), 256, **options)):

@@ -58,7 +58,7 @@ def test_processes_share_it_and_one_may_be_killed(bucket, tmp_path):
         first.kill()
         first.communicate()
         assert [printed(program) for program in others] == [wanted] * 3
-    assert_cells(cf.open(PATH, cache_mode="packed", cache_dir=cache), x)
+    assert_cells(cf.open(PATH, cache="rows", cache_dir=cache), x)
     assert kept_rows(cache) == N_CELLS
 
 
@@ -84,4 +84,4 @@ def test_processes_of_two_versions_of_it_have_each_their_own(bucket, tmp_path):
             else:
                 assert batches.strip() == wanted.strip()
                 assert not warning or "are no longer kept" in warning
-    assert_cells(cf.open(PATH, cache_mode="packed", cache_dir=cache), x)
+    assert_cells(cf.open(PATH, cache="rows", cache_dir=cache), x)

@@ -125,7 +125,7 @@ def own(copies, tmp_path):
 
 
 def open_packed(path, cache, **options):
-    return cf.open(path, cache_mode="packed", cache_dir=cache, **options)
+    return cf.open(path, cache="rows", cache_dir=cache, **options)
 
 
 def epoch(cells, strategy=None, **options):
@@ -237,7 +237,7 @@ def test_the_program_names_lists_verifies_and_clears_them(one, tmp_path):
 
 
 def test_without_a_folder_they_lie_in_that_of_the_user(own):
-    cells = cf.open(f"{own}/", cache_mode="packed")
+    cells = cf.open(f"{own}/", cache="rows")
     epoch(cells)
     cells.packed_shards()
     assert versions(rows_folder(own).parent)

@@ -515,10 +515,11 @@ def test_a_column_named_as_obs_has_to_be_there(tmp_path, verb):
     assert [file.name for file in tmp_path.iterdir()] == ["a.parquet"]
 
 
-def test_a_conversion_without_a_cache(tmp_path):
+def test_a_conversion_without_a_cache(tmp_path, monkeypatch):
     x = scipy.sparse.random(4000, 500, 0.05, "csr", dtype=np.float32, random_state=1)
     path = write(tmp_path / "a.parquet", lists(x), row_group_size=1000)
-    cells = cf.open(path, cache=0)
+    monkeypatch.setattr("cellfeed.opening.CACHE_BYTES", 0)
+    cells = cf.open(path)
     cf.convert_to_shards(cells, tmp_path / "shards")
     got = cf.open(tmp_path / "shards").read(slice(0, 4000)).x
     assert (got != x[:, : got.shape[1]]).nnz == 0

@@ -124,7 +124,7 @@ class PackedCache:
     def read(self):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cf.errors.CacheWarning)
-            cells = cf.open("old/a.h5ad", cache_mode="packed", cache_dir="here")
+            cells = cf.open("old/a.h5ad", cache="rows", cache_dir="here")
             cells.read(slice(None))
             cells.packed_shards()
 
@@ -152,7 +152,7 @@ class ClearedCache:
         pathlib.Path("here").mkdir()
         write_atlas("a.h5ad", "csc")
         program("plan", "a.h5ad", "--cache-dir", "here")
-        cells = cf.open("old/a.h5ad", cache_mode="packed", cache_dir="here")
+        cells = cf.open("old/a.h5ad", cache="rows", cache_dir="here")
         cells.read(slice(None))
         cells.packed_shards()
 
@@ -177,7 +177,7 @@ class ObjectCache:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cf.errors.CacheWarning)
             url = f"{self.server.url}/served.h5ad"
-            cf.open(url, cache_dir="here", cache_mode=self.mode).read(slice(None))
+            cf.open(url, cache_dir="here", cache=self.mode).read(slice(None))
 
     def run(self):
         with contextlib.suppress(cf.errors.CellfeedError):
@@ -217,8 +217,8 @@ CASES = {
     "packed cache of another version": PackedCache(True),
     "packed cache that is damaged": PackedCache(False),
     "cache clear": ClearedCache(),
-    "copies of objects": ObjectCache("file"),
-    "blocks of objects": ObjectCache("block"),
+    "copies of objects": ObjectCache("files"),
+    "blocks of objects": ObjectCache("blocks"),
     "training": Training(),
 }
 

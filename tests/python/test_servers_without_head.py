@@ -47,9 +47,9 @@ def test_the_version_is_that_of_the_answer_with_its_first_byte(tmp_path):
             cells[[3, 400]].X  # noqa: B018
 
 
-@pytest.mark.parametrize("mode", ["file", "block", "packed"])
+@pytest.mark.parametrize("mode", ["files", "blocks", "rows"])
 def test_what_is_kept_of_it_is_of_its_version(tmp_path, mode):
-    kept = {"cache_mode": mode, "cache_dir": tmp_path / "cache"}
+    kept = {"cache": mode, "cache_dir": tmp_path / "cache"}
     (tmp_path / "served").mkdir()
     with FileServer(tmp_path / "served", refuses_head=403) as server:
         for seed in range(2):

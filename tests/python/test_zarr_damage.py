@@ -183,8 +183,9 @@ def test_a_column_that_is_listed_twice_is_named(path):
         cf.open(path)
 
 
-def test_a_store_that_is_written_to_is_an_error(path):
-    cells = cf.open(path, cache=0)
+def test_a_store_that_is_written_to_is_an_error(path, monkeypatch):
+    monkeypatch.setattr("cellfeed.opening.CACHE_BYTES", 0)
+    cells = cf.open(path)
     cells.read([1, 2])
     store_again(path, chunks=16)
     with pytest.raises(CorruptDataError, match="since"):

@@ -10,7 +10,7 @@ from .._arguments import as_bool, as_function, as_int, as_names, check_options
 from .._iteration.rank import Ranks
 from .._iteration.run import Run
 from .._keywords import LoaderKeywords
-from .._options import CacheMode, Data, Genes, LoaderOutput, Output, Path
+from .._options import Cache, Data, Genes, LoaderOutput, Output, Path
 from ..collection import CellCollection
 from ..config import Config
 from ..errors import InvalidArgumentError
@@ -79,7 +79,7 @@ class CellDataModule(LightningDataModule):
         The gene axis: a vocabulary or a list, as for :func:`cellfeed.open`. Only with files.
     output
         ``"csr"`` or ``"dense"``.
-    cache_mode, cache_dir
+    cache, cache_dir
         As of :func:`cellfeed.open`. Only with files.
     collate_fn
         ``f(batch)`` makes what the loaders yield, as for :class:`~cellfeed.Loader`.
@@ -108,7 +108,7 @@ class CellDataModule(LightningDataModule):
         whole_shards: bool = False,
         genes: Genes | None = None,
         output: Output = "csr",
-        cache_mode: CacheMode | None = None,
+        cache: Cache | None = None,
         cache_dir: Path | None = "auto",
         collate_fn: Callable[[Any], Any] | None = None,
         **options: Unpack[LoaderKeywords],
@@ -123,11 +123,9 @@ class CellDataModule(LightningDataModule):
         if genes is not None and isinstance(data, CellCollection):
             raise InvalidArgumentError("genes is for files; this collection has its genes")
         self._genes = genes
-        if (cache_mode is not None or cache_dir != "auto") and isinstance(data, CellCollection):
-            raise InvalidArgumentError(
-                "cache_mode and cache_dir are for files; this collection is open"
-            )
-        self._cache_mode, self._cache_dir = cache_mode, cache_dir
+        if (cache is not None or cache_dir != "auto") and isinstance(data, CellCollection):
+            raise InvalidArgumentError("cache and cache_dir are for files; this collection is open")
+        self._cache, self._cache_dir = cache, cache_dir
         self._output: LoaderOutput = output
         self._collate_fn = as_function("collate_fn", collate_fn)
         check_options("CellDataModule", options, list(LoaderKeywords.__annotations__))
@@ -163,7 +161,7 @@ class CellDataModule(LightningDataModule):
         config = config if isinstance(config, Config) else Config.load(config)
         arguments = arguments_of(config)
         if "data" in changes:  # how files are read is of those that the configuration names
-            arguments = {k: v for k, v in arguments.items() if k not in ("cache_mode", "cache_dir")}
+            arguments = {k: v for k, v in arguments.items() if k not in ("cache", "cache_dir")}
         module = cls(**{**arguments, **changes})
         if "transforms" not in changes:
             module.process(Processing.of_config(config))
@@ -194,9 +192,7 @@ class CellDataModule(LightningDataModule):
         if isinstance(data, CellCollection):
             cells = data
         else:
-            cells = open(
-                data, genes=self._genes, cache_mode=self._cache_mode, cache_dir=self._cache_dir
-            )
+            cells = open(data, genes=self._genes, cache=self._cache, cache_dir=self._cache_dir)
         require_cells(cells)
         obs = self._options.get("obs")
         for name in [] if obs is None else as_names("obs", obs):

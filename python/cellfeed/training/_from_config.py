@@ -56,12 +56,12 @@ def arguments_of(config: Config, *, selects_genes: bool = False) -> dict[str, An
 
 def _cache(config: Config, paths: str | list[str]) -> dict[str, Any]:
     cloud = config.data.cloud
-    if cloud.cache_mode == "packed":
-        return {"cache_mode": "packed", "cache_dir": cloud.cache_dir}
+    if cloud.cache == "rows":
+        return {"cache": "rows", "cache_dir": cloud.cache_dir}
     if cloud.cache_dir is not None:
         keep_copies(
             [paths] if isinstance(paths, str) else paths, cloud.cache_dir, cloud.cache_bytes,
-            cloud.cache_mode,
+            cloud.cache,
         )  # fmt: skip
     return {}
 

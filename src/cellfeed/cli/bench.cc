@@ -72,7 +72,7 @@ int run_bench(Session& session, BenchArguments& arguments) {
   collection::CollectionOptions options;
   options.open.layer = arguments.layer;
   options.open.choice = arguments.choice;
-  options.open.row_maker = row_maker(session, arguments.cache);
+  options.open.row_maker = row_maker(session, arguments.cache, arguments.inputs);
   options.join = collection::join_from_name(arguments.join);
   options.var_keys = arguments.var_keys;
   arguments.tuning.stop = session.stop.get_token();

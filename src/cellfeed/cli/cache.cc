@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,15 +19,21 @@
 #include "cellfeed/cli/verbs.h"
 #include "cellfeed/cloud/cache/growing_copy.h"
 #include "cellfeed/cloud/cache/kept_copies.h"
+#include "cellfeed/cloud/storage_options.h"
+#include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/cache/kept_rows.h"
 #include "cellfeed/convert/cache/row_cache_place.h"
 #include "cellfeed/exec/stop_scope.h"
+#include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/io/cache_dir.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::cli {
 namespace {
 
 constexpr double kMostDays = 36500;
+// Small objects, such as the chunks of zarr stores, wait for their store most of the time.
+constexpr int kFetchesAtOnce = 16;
 
 struct CacheVerbArguments {
   std::string dir;
@@ -43,7 +50,7 @@ struct CacheEntry {
 };
 
 std::string folder_of(const CacheVerbArguments& arguments) {
-  const std::string dir = convert::chosen_cache_dir(arguments.dir);
+  const std::string dir = io::chosen_cache_dir(arguments.dir);
   if (dir.empty()) throw_invalid("no folder: name one, as cache_dir did, or set CELLFEED_CACHE");
   // Nobody kept anything in the default folder yet.
   if (arguments.dir.empty() && !io::exists(dir)) return dir;
@@ -239,6 +246,51 @@ int verify_cache(const Session& session, const CacheVerbArguments& arguments) {
   return damages.empty() ? 0 : 1;
 }
 
+struct CacheFetchArguments {
+  std::string dir;
+  std::vector<std::string> paths;
+};
+
+// The path, or what lies below it.
+std::vector<std::string> objects_of(const std::string& path) {
+  if (io::is_local(path))
+    throw_error(ErrorKind::kInvalidArgument, path,
+                "is a local path: files of buckets and servers are cached");
+  const io::PathStatus status = io::status_of(path);
+  if (status.is_file()) return {path};
+  std::vector<std::string> objects;
+  if (status.is_directory())
+    io::file_system_of(path).visit_files(path, [&](std::string_view name, const io::PathStatus&) {
+      objects.push_back(fmt::format("{}{}{}", path, path.ends_with('/') ? "" : "/", name));
+    });
+  if (objects.empty()) throw_error(ErrorKind::kNotFound, path, "nothing is there");
+  return objects;
+}
+
+int fetch_into_cache(const Session& session, const CacheFetchArguments& arguments) {
+  const std::string dir = io::chosen_cache_dir(arguments.dir);
+  for (const std::string& path : arguments.paths) {
+    if (io::is_local(path)) continue;  // refused below
+    cloud::add_storage_option(path, cloud::kOfflineOption, "false");
+    if (!dir.empty()) cloud::add_storage_option(path, cloud::kCacheDirOption, dir);
+    cloud::add_storage_option(path, cloud::kCacheOption, std::string(cloud::kCacheFiles));
+  }
+  std::vector<std::string> objects;
+  for (const std::string& path : collection::expand_paths(arguments.paths))
+    for (std::string& object : objects_of(path)) objects.push_back(std::move(object));
+  std::atomic<std::int64_t> bytes{0};
+  exec::shared_pool(kFetchesAtOnce)->parallel_for(std::ssize(objects), [&](std::int64_t i) {
+    exec::throw_if_stopped();
+    bytes += io::open_file(objects[static_cast<std::size_t>(i)])->size();
+  });
+  if (session.json)
+    print(json_line({{"path", dir}, {"files", objects.size()}, {"bytes", bytes.load()}}));
+  else
+    print(fmt::format("{} {}, {} in {}\n", objects.size(), objects.size() == 1 ? "file" : "files",
+                      format_byte_size(bytes), dir));
+  return 0;
+}
+
 using RunOnCache = int (*)(const Session& session, const CacheVerbArguments& arguments);
 
 CLI::App& add_cache_verb(CLI::App& cache, Session& session,
@@ -261,7 +313,7 @@ void add_cache(CLI::App& program, Session& session) {
   auto arguments = std::make_shared<CacheVerbArguments>();
   CLI::App& cache = *program.add_subcommand(
       "cache",
-      "List, clear or verify what is kept of files: copies, blocks, packed rows, sorted rows");
+      "List, clear, verify or fill the cache of files: copies, blocks, packed rows, sorted rows");
   cache.require_subcommand(1);
   add_cache_verb(cache, session, arguments, "list",
                  "What a folder keeps, what was used longest ago first", list_cache);
@@ -280,6 +332,23 @@ void add_cache(CLI::App& program, Session& session) {
       },
       "Only until no more than this is left, such as 200GB");
   clear.add_flag("--dry-run", arguments->is_dry, "Say what would be removed, and remove nothing");
+  auto fetch_arguments = std::make_shared<CacheFetchArguments>();
+  CLI::App& fetch = *cache.add_subcommand(
+      "fetch", "Copy files of buckets and servers into the cache, for machines without a network");
+  fetch.add_option("paths", fetch_arguments->paths, "Files, globs or folders: s3://bucket/*.h5ad")
+      ->required()
+      ->type_name("PATH");
+  fetch
+      .add_option("--cache-dir", fetch_arguments->dir,
+                  "Folder of the copies [default: what CELLFEED_CACHE names, else "
+                  "~/.cache/cellfeed]")
+      ->type_name("DIR");
+  add_output_options(fetch, session);
+  fetch.callback([&session, fetch_arguments] {
+    session.run = [&session, fetch_arguments] {
+      return fetch_into_cache(session, *fetch_arguments);
+    };
+  });
   add_cache_verb(cache, session, arguments, "verify",
                  "Check every byte that is kept; exit code 1 when any is damaged", verify_cache);
 }

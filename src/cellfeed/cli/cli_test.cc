@@ -101,7 +101,7 @@ TEST_F(Program, AWrongArgumentIsNamedWithWhatIsAllowedAndTheNearestName) {
            {{"shrad", input_}, {"'shrad'", "did you mean 'shard'?", "verify"}},
            {{"shard", input_, "--outptu-dir", out}, {"--outptu-dir", "did you mean --output-dir?"}},
            {{"shrad", "--resume"}, {"'shrad'", "did you mean 'shard'?"}},
-           {{"cache"}, {"a verb is needed: list, clear or verify", "cellfeed cache --help"}},
+           {{"cache"}, {"a verb is needed: list, clear, fetch or verify", "cellfeed cache --help"}},
            {{"cache", "lst"}, {"'lst'", "did you mean 'list'?", "cellfeed cache --help"}},
            {{"series", "build", input_}, {"--output-dir", "cellfeed series build --help"}},
            {{"series", "build", input_, out, "--windw", "3"},

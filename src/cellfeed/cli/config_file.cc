@@ -22,16 +22,17 @@ config::Config read_config(const std::string& path) {
 
 void keep_copies(const config::Config& settings, const std::vector<std::string>& inputs) {
   constexpr std::string_view kDir = "data.cloud.cache_dir", kBytes = "data.cloud.cache_bytes";
-  const std::string& mode = settings.text("data.cloud.cache_mode");
-  if (mode == "packed")
-    settings.refuse(ErrorKind::kInvalidArgument, "data.cloud.cache_mode",
-                    "packed keeps rows for training, and each row is read once here: leave it out, "
-                    "or set it to file or block");
+  const std::string& mode = settings.text("data.cloud.cache");
+  if (mode == "rows")
+    settings.refuse(
+        ErrorKind::kInvalidArgument, "data.cloud.cache",
+        "rows are cached for training, and each row is read once here: leave it out, or "
+        "set it to files or blocks");
   if (!settings.has_value(kDir)) return;
   for (const std::string& input : inputs) {
     if (io::is_local(input)) continue;
-    cloud::add_storage_option(input, cloud::kCacheOption, settings.text(kDir));
-    cloud::add_storage_option(input, cloud::kCacheModeOption, mode);
+    cloud::add_storage_option(input, cloud::kCacheDirOption, settings.text(kDir));
+    cloud::add_storage_option(input, cloud::kCacheOption, mode);
     if (settings.has_value(kBytes))
       cloud::add_storage_option(input, cloud::kCacheBytesOption, settings.text(kBytes));
   }

@@ -26,8 +26,8 @@ void add_input_options(CLI::App& verb, InputArguments& arguments) {
   verb.add_flag("--make-unique", open.make_unique,
                 "Number repeated gene names (A, A-1, ...) instead of refusing them");
   verb.add_option("--cache-dir", arguments.cache.dir,
-                  "Keep the rows of inputs that are stored by columns (CSC) in this folder, for "
-                  "cellfeed.open and other runs [default: nothing of them stays]")
+                  "Cache the rows of inputs that are stored by columns (CSC) in this folder, and "
+                  "whole copies of inputs in buckets [default: nothing is cached]")
       ->type_name("DIR");
   add_choice_options(verb, open.choice);
 }
@@ -46,7 +46,8 @@ void add_matrix_options(CLI::App& verb, InputArguments& arguments) {
 convert::InputCells open_cells(const Session& session, const InputArguments& arguments,
                                MissingGenes missing) {
   convert::InputOptions open = arguments.open;
-  if (!arguments.cache.dir.empty()) open.row_maker = row_maker(session, arguments.cache);
+  if (!arguments.cache.dir.empty())
+    open.row_maker = row_maker(session, arguments.cache, open.paths);
   const convert::OpenedInputs opened = convert::open_inputs(open);
   warn_left_out(*opened.input.cells);
   for (const std::string& warning : opened.warnings) fmt::print(stderr, "--filter: {}\n", warning);

@@ -8,9 +8,11 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/cli/checks.h"
 #include "cellfeed/cli/progress_line.h"
+#include "cellfeed/cloud/storage_options.h"
 #include "cellfeed/convert/cache/row_cache.h"
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/exec/thread_pool.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::cli {
 
@@ -67,17 +69,23 @@ void add_join_option(CLI::App& verb, std::string& join) {
 }
 
 void add_cache_options(CLI::App& verb, CacheArguments& cache) {
-  CLI::Option* dir =
-      verb.add_option(
-              "--cache-dir", cache.dir,
-              "Folder for rows of matrices that are not stored by rows (CSC, .mtx) [default: "
-              "what CELLFEED_CACHE names, else ~/.cache/cellfeed]")
-          ->type_name("DIR");
+  CLI::Option* dir = verb.add_option("--cache-dir", cache.dir,
+                                     "Folder of the cache: rows of matrices that are not stored by "
+                                     "rows (CSC, .mtx), and, if "
+                                     "it is named, whole copies of inputs in buckets [default: "
+                                     "what CELLFEED_CACHE names, else ~/.cache/cellfeed]")
+                         ->type_name("DIR");
   verb.add_flag("--no-cache", cache.is_refused, "Refuse such matrices")->excludes(dir);
 }
 
-format::RowMaker row_maker(const Session& session, const CacheArguments& cache) {
+format::RowMaker row_maker(const Session& session, const CacheArguments& cache,
+                           const std::vector<std::string>& inputs) {
   if (cache.is_refused) return {};
+  for (const std::string& input : inputs) {
+    if (cache.dir.empty() || io::is_local(input)) continue;
+    cloud::add_storage_option(input, cloud::kCacheDirOption, cache.dir);
+    cloud::add_storage_option(input, cloud::kCacheOption, std::string(cloud::kCacheFiles));
+  }
   return [&session, rows = convert::RowCache({.dir = cache.dir})](
              std::unique_ptr<format::EntryStore> store, const format::OpenOptions& options) {
     if (!rows.has_rows(*store)) {

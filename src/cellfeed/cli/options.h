@@ -35,8 +35,9 @@ struct CacheArguments {
 // --cache-dir and --no-cache.
 void add_cache_options(CLI::App& verb, CacheArguments& cache);
 // Null where the cache is refused. Says what is written, and how far it is, on stderr unless quiet.
-// Lifetime: the session outlives it.
-format::RowMaker row_maker(const Session& session, const CacheArguments& cache);
+// Inputs in buckets are cached whole where a folder is named. Lifetime: the session outlives it.
+format::RowMaker row_maker(const Session& session, const CacheArguments& cache,
+                           const std::vector<std::string>& inputs);
 // --layer. may_be_none: the verb reads obs alone as well.
 void add_layer_option(CLI::App& verb, std::string& layer, bool may_be_none = false);
 void add_var_key_option(CLI::App& verb, std::vector<std::string>& keys);

@@ -72,7 +72,7 @@ int run_plan(Session& session, PlanArguments& arguments) {
   collection::CollectionOptions options;
   options.open.layer = arguments.layer;
   options.open.choice = arguments.choice;
-  options.open.row_maker = row_maker(session, arguments.cache);
+  options.open.row_maker = row_maker(session, arguments.cache, arguments.inputs);
   options.join = collection::join_from_name(arguments.join);
   options.var_keys = arguments.var_keys;
   const auto cells = collection::Collection::open(arguments.inputs, options);

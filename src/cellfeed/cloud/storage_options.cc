@@ -7,13 +7,14 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <mutex>
 #include <utility>
 
 #include "cellfeed/base/byte_size.h"
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/fork_safe_mutex.h"
-#include "cellfeed/cloud/settings.h"
+#include "cellfeed/io/cache_dir.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -25,21 +26,20 @@ struct SchemeOptions {
 
 // As fsspec's file systems name them.
 const std::vector<SchemeOptions>& known_options() {
-  static const std::vector<std::string_view> http{kCacheBytesOption, kCacheOption, kCacheModeOption,
-                                                  "headers"};
   static const auto* all = new std::vector<SchemeOptions>{
-      {"s3",
-       {"anon", kCacheBytesOption, kCacheOption, kCacheModeOption, "endpoint_url", "key", "profile",
-        "region", "role_arn", "secret", "token"}},
-      {"gs", {"anon", kCacheBytesOption, kCacheOption, kCacheModeOption, "endpoint_url", "token"}},
+      {"s3", {"anon", "endpoint_url", "key", "profile", "region", "role_arn", "secret", "token"}},
+      {"gs", {"anon", "endpoint_url", "token"}},
       {"az",
-       {"account_key", "account_name", "anon", kCacheBytesOption, kCacheOption, kCacheModeOption,
-        "client_id", "client_secret", "connection_string", "endpoint_url", "sas_token",
-        "tenant_id"}},
-      {"http", http},
-      {"https", http}};
+       {"account_key", "account_name", "anon", "client_id", "client_secret", "connection_string",
+        "endpoint_url", "sas_token", "tenant_id"}},
+      {"http", {"headers"}},
+      {"https", {"headers"}}};
   return *all;
 }
+
+// Those of every scheme.
+constexpr std::array kCacheOptions = {kCacheOption, kCacheBytesOption, kCacheDirOption,
+                                      kOfflineOption};
 
 struct Given {
   ForkSafeMutex mutex;  // guards of_buckets
@@ -59,20 +59,22 @@ std::string scheme_of(std::string_view written) {
 }
 
 void check_cache(const std::string& path, const StorageOptions& options) {
-  const auto mode = options.find(kCacheModeOption);
-  if (mode != options.end() && mode->second != kFileMode && mode->second != kBlockMode)
+  const auto cache = options.find(kCacheOption);
+  if (cache != options.end() && cache->second != kCacheFiles && cache->second != kCacheBlocks)
     throw_error(ErrorKind::kInvalidArgument, path,
-                "the storage option cache_mode must be file (whole copies) or block (what is "
-                "read), not '{}'; packed is asked for when files are opened",
-                mode->second);
-  if (mode != options.end() && !options.contains(kCacheOption))
+                "the storage option cache must be files (whole copies) or blocks (what is read), "
+                "not '{}'; rows are asked for when files are opened",
+                cache->second);
+  if (cache != options.end() && !options.contains(kCacheDirOption))
     throw_error(ErrorKind::kInvalidArgument, path,
-                "the storage option cache_mode needs a folder: cache_dir, or the environment "
-                "variable CELLFEED_CACHE");
+                "the storage option cache needs a folder: cache_dir, or CELLFEED_CACHE or HOME in "
+                "the environment");
+  if (const auto offline = options.find(kOfflineOption); offline != options.end())
+    parse_flag(kOfflineOption, offline->second);
   const auto limit = options.find(kCacheBytesOption);
   if (limit == options.end()) return;
   parse_byte_size(limit->second);
-  if (!options.contains(kCacheOption))
+  if (!options.contains(kCacheDirOption))
     throw_error(ErrorKind::kInvalidArgument, path,
                 "the storage option cache_bytes limits what is kept in cache_dir, which is not "
                 "given");
@@ -84,10 +86,11 @@ void check_names(const std::string& path, std::string_view scheme, const Storage
     throw_error(ErrorKind::kInvalidArgument, path,
                 "storage_options are for paths of buckets and of servers, and this is none");
   for (const auto& [name, value] : options)
-    if (std::ranges::find(known->names, name) == known->names.end())
+    if (std::ranges::find(known->names, name) == known->names.end() &&
+        std::ranges::find(kCacheOptions, name) == kCacheOptions.end())
       throw_error(ErrorKind::kInvalidArgument, path,
-                  "no such option among storage_options: '{}' (those of {}:// are {})", name,
-                  scheme, fmt::join(known->names, ", "));
+                  "no such option among storage_options: '{}' (those of {}:// are {}, {})", name,
+                  scheme, fmt::join(known->names, ", "), fmt::join(kCacheOptions, ", "));
   check_cache(path, options);
 }
 
@@ -128,9 +131,9 @@ BucketPath parse_bucket_path(const std::string& path) {
 
 void set_storage_options(const std::string& path, StorageOptions options) {
   const BucketPath parsed = parse_bucket_path(path);
-  const std::string_view folder = environment("CELLFEED_CACHE");
-  if (options.contains(kCacheModeOption) && !folder.empty())
-    options.try_emplace(std::string(kCacheOption), folder);
+  if (options.contains(kCacheOption) && !options.contains(kCacheDirOption))
+    if (std::string folder = io::chosen_cache_dir(""); !folder.empty())
+      options.emplace(kCacheDirOption, std::move(folder));
   check_names(BucketPath{parsed.scheme, parsed.bucket, {}}.text(), parsed.scheme, options);
   const std::scoped_lock lock(given().mutex);
   auto& of_bucket = given().of_buckets[{parsed.scheme, parsed.bucket}];
@@ -171,16 +174,24 @@ StorageOptions storage_options_of(std::string_view scheme, std::string_view buck
 std::uint64_t storage_options_version() { return given().version; }
 
 std::string cache_note(const Error& error) {
-  if (error.kind() != ErrorKind::kCorruptData || error.path().find("://") == std::string::npos)
+  const bool is_missing = error.kind() == ErrorKind::kNotFound;
+  if ((error.kind() != ErrorKind::kCorruptData && !is_missing) ||
+      error.path().find("://") == std::string::npos)
     return {};
   StorageOptions options;
   try {
     const BucketPath path = parse_bucket_path(error.path());
     options = storage_options_of(path.scheme, path.bucket);
+    if (is_missing && is_offline(path))
+      return fmt::format(
+          " (offline: only files that are cached whole in {} are read; `cellfeed cache fetch` "
+          "caches more where there is a network)",
+          cache_dir_of(path));
+    if (is_missing) return {};
   } catch (const Error&) {
     return {};  // it is none of a bucket
   }
-  const auto folder = options.find(kCacheOption);
+  const auto folder = options.find(kCacheDirOption);
   if (folder == options.end()) return {};
   return fmt::format(
       " (read through the cache in {0}; where the object is sound, have it fetched again: "
@@ -192,7 +203,21 @@ std::string cache_note(const Error& error) {
 bool parse_flag(std::string_view name, std::string_view value) {
   if (value == "true" || value == "True" || value == "1" || value == "yes") return true;
   if (value == "false" || value == "False" || value == "0" || value == "no") return false;
-  throw_invalid("the storage option {} must be true or false", name);
+  throw_invalid("{} must be true or false", name);
+}
+
+bool is_offline(const BucketPath& path) {
+  const StorageOptions options = storage_options_of(path.scheme, path.bucket);
+  if (const auto given = options.find(kOfflineOption); given != options.end())
+    return parse_flag(kOfflineOption, given->second);
+  const char* const variable = std::getenv("CELLFEED_OFFLINE");
+  return variable != nullptr && *variable != '\0' && parse_flag("CELLFEED_OFFLINE", variable);
+}
+
+std::string cache_dir_of(const BucketPath& path) {
+  const StorageOptions options = storage_options_of(path.scheme, path.bucket);
+  const auto given = options.find(kCacheDirOption);
+  return io::chosen_cache_dir(given == options.end() ? "" : given->second);
 }
 
 }  // namespace cellfeed::cloud

@@ -17,12 +17,15 @@ namespace cellfeed::cloud {
 
 using StorageOptions = std::map<std::string, std::string, std::less<>>;
 // A local folder for whole copies of what is read, or the blocks of it.
-inline constexpr std::string_view kCacheOption = "cache_dir";
-// What is kept there: "file", whole copies, where it is not given; or "block". With it and without
-// a folder, that one which the environment variable CELLFEED_CACHE names.
-inline constexpr std::string_view kCacheModeOption = "cache_mode";
-inline constexpr std::string_view kFileMode = "file";
-inline constexpr std::string_view kBlockMode = "block";
+inline constexpr std::string_view kCacheDirOption = "cache_dir";
+// What is cached there: "files", whole copies, where it is not given; or "blocks". With it and
+// without a folder, the folder is io::chosen_cache_dir().
+inline constexpr std::string_view kCacheOption = "cache";
+inline constexpr std::string_view kCacheFiles = "files";
+inline constexpr std::string_view kCacheBlocks = "blocks";
+// "true": objects are read from the cache alone. Without it, CELLFEED_OFFLINE in the environment
+// decides.
+inline constexpr std::string_view kOfflineOption = "offline";
 // What all copies in that folder may hold: a size as byte_size.h reads it; without it, all they do.
 inline constexpr std::string_view kCacheBytesOption = "cache_bytes";
 
@@ -58,8 +61,14 @@ class SavedStorageOptions {
 // How often options were set: whoever keeps a connection asks whether it is of the present ones.
 std::uint64_t storage_options_version();
 
-// Where an error says that what was read of a bucket is damaged, and it is kept in a cache: in
-// which, as what it kept may be all that is damaged. Else empty.
+// Whether objects of this bucket are read from the cache alone. Throws kInvalidArgument where
+// CELLFEED_OFFLINE is no flag.
+bool is_offline(const BucketPath& path);
+// The folder of its cache, also where nothing is cached yet; empty where there is none.
+std::string cache_dir_of(const BucketPath& path);
+
+// What an error about an object is to say of the cache: that the copy may be damaged, or that the
+// store was not asked. Else empty.
 std::string cache_note(const Error& error);
 
 // "true", "1", "yes"; "false", "0", "no". Throws kInvalidArgument for others.

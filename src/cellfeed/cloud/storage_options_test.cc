@@ -42,8 +42,7 @@ TEST(StorageOptions, AreOfOneBucket) {
 TEST(StorageOptions, UnknownNamesAreRefusedWithoutTheirValues) {
   const std::string said = refusal_of(
       [] { set_storage_options("s3://b/a", {{"access_key", "hidden"}, {"secret", "hidden"}}); });
-  EXPECT_NE(said.find("'access_key' (those of s3:// are anon, cache_bytes, cache_dir, cache_mode, "
-                      "endpoint_url, key"),
+  EXPECT_NE(said.find("'access_key' (those of s3:// are anon, endpoint_url, key"),
             std::string::npos);
   EXPECT_EQ(said.find("hidden"), std::string::npos);
   EXPECT_TRUE(storage_options_of("s3", "b").empty());
@@ -53,30 +52,35 @@ TEST(StorageOptions, UnknownNamesAreRefusedWithoutTheirValues) {
 
 TEST(StorageOptions, OneMoreIsAddedBesideTheOthers) {
   set_storage_options("s3://added/a", {{"anon", "true"}});
-  add_storage_option("s3://added/b", kCacheOption, "/copies");
+  add_storage_option("s3://added/b", kCacheDirOption, "/copies");
   EXPECT_EQ(storage_options_of("s3", "added"),
             (StorageOptions{{"anon", "true"}, {"cache_dir", "/copies"}}));
 }
 
 TEST(StorageOptions, ACacheNeedsAFolder) {
-  ::unsetenv("CELLFEED_CACHE");
-  for (const char* mode : {"file", "block"}) {
-    set_storage_options("s3://kept/a", {{"cache_dir", "/copies"}, {"cache_mode", mode}});
+  const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
+  for (const char* name : {"CELLFEED_CACHE", "XDG_CACHE_HOME", "HOME"}) ::unsetenv(name);
+  for (const char* mode : {"files", "blocks"}) {
+    set_storage_options("s3://kept/a", {{"cache_dir", "/copies"}, {"cache", mode}});
     EXPECT_NE(refusal_of([&] {
-                set_storage_options("s3://kept/a", {{"cache_mode", mode}});
+                set_storage_options("s3://kept/a", {{"cache", mode}});
               }).find("CELLFEED_CACHE"),
               std::string::npos);
   }
-  for (const char* mode : {"", "Block", "packed"})
+  for (const char* mode : {"", "Blocks", "rows"})
     EXPECT_NE(refusal_of([&] {
-                set_storage_options("s3://kept/a", {{"cache_dir", "/c"}, {"cache_mode", mode}});
-              }).find("file (whole copies) or block"),
+                set_storage_options("s3://kept/a", {{"cache_dir", "/c"}, {"cache", mode}});
+              }).find("files (whole copies) or blocks"),
               std::string::npos);
   ::setenv("CELLFEED_CACHE", "/named", 1);
-  set_storage_options("s3://kept/a", {{"cache_mode", "block"}});
+  set_storage_options("s3://kept/a", {{"cache", "blocks"}});
   EXPECT_EQ(storage_options_of("s3", "kept"),
-            (StorageOptions{{"cache_dir", "/named"}, {"cache_mode", "block"}}));
+            (StorageOptions{{"cache_dir", "/named"}, {"cache", "blocks"}}));
   ::unsetenv("CELLFEED_CACHE");
+  ::setenv("HOME", "/home/me", 1);
+  set_storage_options("s3://kept/a", {{"cache", "files"}});
+  EXPECT_EQ(storage_options_of("s3", "kept").at("cache_dir"), "/home/me/.cache/cellfeed");
+  ::setenv("HOME", home.c_str(), 1);
 }
 
 TEST(StorageOptions, ALocalPathHasNone) {

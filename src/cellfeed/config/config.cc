@@ -142,16 +142,16 @@ void Config::check_contradictions() const {
       clash("data.streaming", "contradicts data.shards.enabled: choose one of the two");
   }
   const bool has_cache = has_value("data.cloud.cache_dir");
-  const std::string& mode = text("data.cloud.cache_mode");
-  const bool is_packed = mode == "packed";
-  if (is_packed && !has_cache)
-    clash("data.cloud.cache_mode", "packed needs data.cloud.cache_dir, the folder of the rows");
-  if (mode == "block" && !has_cache)
-    clash("data.cloud.cache_mode", "block needs data.cloud.cache_dir, the folder of the blocks");
-  if (is_packed && flag("data.shards.enabled"))
-    clash("data.cloud.cache_mode", "packed is for files: shards are packed already");
+  const std::string& mode = text("data.cloud.cache");
+  const bool caches_rows = mode == "rows";
+  if (caches_rows && !has_cache)
+    clash("data.cloud.cache", "rows needs data.cloud.cache_dir, the folder of the rows");
+  if (mode == "blocks" && !has_cache)
+    clash("data.cloud.cache", "blocks needs data.cloud.cache_dir, the folder of the blocks");
+  if (caches_rows && flag("data.shards.enabled"))
+    clash("data.cloud.cache", "rows is for files: shards are packed already");
   if (has_value("data.cloud.cache_bytes")) {
-    if (!has_cache || is_packed)
+    if (!has_cache || caches_rows)
       clash("data.cloud.cache_bytes",
             "limits whole files and blocks in data.cloud.cache_dir, and none are kept");
     try {

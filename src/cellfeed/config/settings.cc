@@ -73,12 +73,12 @@ std::vector<Setting> data_settings() {
   table.push_back(whole("data.streaming_shuffle_buffer", std::int64_t{10000}, "cells",
                         "Cells among which the order is random; 0 for the order of the files", 0,
                         kMaxCount, streams));
-  table.push_back(text("data.cloud.cache_dir", "Folder for files that come from buckets"));
-  table.push_back(choice("data.cloud.cache_mode", "file",
-                         "What is kept there: whole files of buckets; the blocks of 1 MiB that are "
-                         "read of them; or, for training, the rows that are read of compressed "
-                         "files, local ones too",
-                         {"file", "block", "packed"}));
+  table.push_back(text("data.cloud.cache_dir", "Folder of the cache"));
+  table.push_back(choice("data.cloud.cache", "files",
+                         "What is cached there: whole files of buckets; the blocks of 1 MiB that "
+                         "are read of them; or, for training, the rows that are read of "
+                         "compressed files, local ones too",
+                         {"files", "blocks", "rows"}));
   table.push_back(text("data.cloud.cache_bytes",
                        "What whole files and blocks there may hold in all, such as 200GB; what was "
                        "used longest ago goes first. No limit where it is not given"));

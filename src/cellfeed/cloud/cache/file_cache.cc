@@ -19,6 +19,7 @@
 #include "cellfeed/cloud/settings.h"
 #include "cellfeed/exec/stop_scope.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/cache_warnings.h"
 #include "cellfeed/io/file_system.h"
 
 namespace cellfeed::cloud {
@@ -90,10 +91,19 @@ std::optional<ContentChecksum> expected_checksum(const BucketPath& path,
   return find_checksum(path, version);
 }
 
+bool is_copy_there(const io::ByteSource& remote, const io::Directory& directory,
+                   const std::string& name) {
+  const CopyState state = state_of_copy(directory, name, remote.size());
+  if (!state.damage.empty())
+    io::warn_of_cache(fmt::format("{}: {}, so that {} is copied again", directory.path_of(name),
+                                  state.damage, remote.path()));
+  return state.is_there;
+}
+
 // limit: negative for none.
 void make_copy(const io::ByteSource& remote, const BucketPath& path, const ObjectVersion& version,
                const io::Directory& directory, const Names& names, std::int64_t limit) {
-  for (int n_made = 0; !is_copy_there(directory, names.copy, remote.size());) {
+  for (int n_made = 0; !is_copy_there(remote, directory, names.copy);) {
     if (n_made == kOpenAttempts)
       throw_error(ErrorKind::kIo, remote.path(),
                   "it was copied to {} {} times, and each copy was gone or changed right behind: "
@@ -104,12 +114,12 @@ void make_copy(const io::ByteSource& remote, const BucketPath& path, const Objec
       exec::sleep_unless_stopped(kCopyLook);
       continue;
     }
-    if (is_copy_there(directory, names.copy, remote.size())) return;
+    if (state_of_copy(directory, names.copy, remote.size()).is_there) return;
     GrowingCopy copy(io::FileTarget(directory, names.copy), GrowingCopy::kPartBytes,
                      expected_checksum(path, version));
     if (limit >= 0) make_room(directory, remote.size(), limit, remote.path());
     copy_rest(remote, copy);
-    copy.publish(remote.path());
+    copy.publish(remote.path(), version);
     ++n_made;
     remove_other_versions(directory, names.of_object, names.copy);
   }
@@ -122,9 +132,8 @@ std::unique_ptr<io::ByteSource> open_copy(const io::ByteSource& remote, const Bu
                                           std::int64_t limit, const io::LocalFileOptions& options) {
   for (int attempt = 0; attempt < kOpenAttempts; ++attempt) {
     make_copy(remote, path, version, directory, names, limit);
-    note_use(directory, names.copy);
     try {
-      return io::open_local_file(directory.path_of(names.copy), options);
+      return open_as(remote.path(), directory, names.copy, options);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kNotFound) throw;
     }
@@ -161,12 +170,20 @@ std::unique_ptr<io::ByteSource> open_blocks(std::shared_ptr<const io::ByteSource
 
 }  // namespace
 
+std::unique_ptr<io::ByteSource> open_as(const std::string& path, const io::Directory& directory,
+                                        const std::string& copy,
+                                        const io::LocalFileOptions& options) {
+  note_use(directory, copy);
+  return std::make_unique<CachedSource>(path,
+                                        io::open_local_file(directory.path_of(copy), options));
+}
+
 std::unique_ptr<io::ByteSource> cached_where_asked(std::unique_ptr<io::ByteSource> remote,
                                                    const BucketPath& path,
                                                    const ObjectVersion& version,
                                                    const io::LocalFileOptions& options) {
   const StorageOptions of_bucket = storage_options_of(path.scheme, path.bucket);
-  const auto given = of_bucket.find(kCacheOption);
+  const auto given = of_bucket.find(kCacheDirOption);
   if (given == of_bucket.end()) return remote;
   const std::string& folder = given->second;
   if (!io::is_local(folder))
@@ -177,12 +194,11 @@ std::unique_ptr<io::ByteSource> cached_where_asked(std::unique_ptr<io::ByteSourc
   const auto given_limit = of_bucket.find(kCacheBytesOption);
   const std::int64_t limit =
       given_limit == of_bucket.end() ? -1 : parse_byte_size(given_limit->second);
-  if (option(of_bucket, kCacheModeOption) == kBlockMode) {
+  if (option(of_bucket, kCacheOption) == kCacheBlocks) {
     if (remote->size() == 0) return remote;
     return open_blocks(std::move(remote), directory, names, limit, options);
   }
-  return std::make_unique<CachedSource>(
-      remote->path(), open_copy(*remote, path, version, directory, names, limit, options));
+  return open_copy(*remote, path, version, directory, names, limit, options);
 }
 
 }  // namespace cellfeed::cloud

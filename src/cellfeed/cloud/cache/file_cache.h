@@ -4,10 +4,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "cellfeed/cloud/http/http_object.h"
 #include "cellfeed/cloud/storage_options.h"
 #include "cellfeed/io/byte_source.h"
+#include "cellfeed/io/directory.h"
 #include "cellfeed/io/local_file.h"
 
 namespace cellfeed::cloud {
@@ -20,5 +22,10 @@ std::unique_ptr<io::ByteSource> cached_where_asked(std::unique_ptr<io::ByteSourc
                                                    const BucketPath& path,
                                                    const ObjectVersion& version,
                                                    const io::LocalFileOptions& options);
+
+// A copy, with the path of the object that it is of. Throws kNotFound where it is gone.
+std::unique_ptr<io::ByteSource> open_as(const std::string& path, const io::Directory& directory,
+                                        const std::string& copy,
+                                        const io::LocalFileOptions& options);
 
 }  // namespace cellfeed::cloud

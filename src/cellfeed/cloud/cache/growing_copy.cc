@@ -139,9 +139,9 @@ void GrowingCopy::require_expected(const std::string& of_object) {
               check_->name());
 }
 
-void GrowingCopy::publish(const std::string& of_object) {
+void GrowingCopy::publish(const std::string& of_object, const ObjectVersion& version) {
   require_expected(of_object);
-  note_.write(target_.directory(), target_.name(), of_object,
+  note_.write(target_.directory(), target_.name(), of_object, version,
               io::status_of(file_->temp_path()).modified_ns);
   file_->publish();
   file_.reset();

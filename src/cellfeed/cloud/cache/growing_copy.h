@@ -37,7 +37,7 @@ class GrowingCopy {
   void append(std::span<const std::byte> part);
   // Writes the note of the copy and gives it its name. Throws kCorruptData where its bytes are not
   // those that were expected, and keeps none. REQUIRES: all of it was appended.
-  void publish(const std::string& of_object);
+  void publish(const std::string& of_object, const ObjectVersion& version);
 
  private:
   void take_parts();

@@ -48,7 +48,7 @@ class GrowingCopies : public ::testing::Test {
     GrowingCopy copy(target(), kSmallPart);
     const std::int64_t before = copy.size();
     copy_rest(faulty, copy, kSmallPart);
-    copy.publish("s3://b/a.h5ad");
+    copy.publish("s3://b/a.h5ad", {});
     return faulty.size() - before;
   }
   void fail_at(std::int64_t part) const {
@@ -107,7 +107,7 @@ TEST_F(GrowingCopies, AreComparedWithTheChecksumOfTheStore) {
     fail_at(4);  // what another writer left is part of it
     GrowingCopy copy(target(), kSmallPart, ContentChecksum{ChecksumKind::kCrc32c, expected});
     copy_rest(*remote(), copy, kSmallPart);
-    copy.publish("s3://b/a.h5ad");
+    copy.publish("s3://b/a.h5ad", {});
   };
   const std::uint32_t crc = io::crc32c(bytes_);
   try {
@@ -126,7 +126,7 @@ TEST_F(GrowingCopies, GoOnWhereTheLinkFailed) {
   fail_at(3);
   fail_at(7);
   EXPECT_EQ(fs::file_size(unfinished()), 7 * kSmallPart);
-  EXPECT_FALSE(is_copy_there(io::Directory(dir_.path()), kCopyName, std::ssize(bytes_)));
+  EXPECT_FALSE(state_of_copy(io::Directory(dir_.path()), kCopyName, std::ssize(bytes_)).is_there);
   EXPECT_EQ(copy(), 3 * kSmallPart + 7);
   expect_whole();
 }

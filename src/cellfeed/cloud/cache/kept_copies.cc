@@ -20,7 +20,7 @@
 namespace cellfeed::cloud {
 namespace {
 
-constexpr int kNoteVersion = 2;
+constexpr int kNoteVersion = 3;
 constexpr std::int64_t kMostOfNote = 1 << 16;
 
 std::string note_name(const std::string& copy) { return fmt::format(".{}.json", copy); }
@@ -39,6 +39,7 @@ struct Noted {
   std::int64_t bytes = 0;
   std::string checksum;
   std::int64_t modified_ns = 0;  // of the copy
+  ObjectVersion version{};
 };
 
 // Empty where there is none that can be read, or none of this version.
@@ -50,6 +51,10 @@ std::optional<Noted> read_note(const io::Directory& directory, const std::string
       return std::nullopt;
     Noted noted{json.at("of"), json.at("bytes"), json.at("xxh3")};
     noted.modified_ns = json.at("modified_ns").get<std::int64_t>();
+    noted.version.size = noted.bytes;
+    noted.version.etag = json.at("etag");
+    noted.version.modified_s = json.at("object_modified_s").get<std::int64_t>();
+    noted.version.seen_s = json.at("object_seen_s").get<std::int64_t>();
     return noted;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
@@ -63,7 +68,10 @@ void write_note(const io::Directory& directory, const std::string& copy, const N
                                {"of", noted.of_object},
                                {"bytes", noted.bytes},
                                {"xxh3", noted.checksum},
-                               {"modified_ns", noted.modified_ns}};
+                               {"modified_ns", noted.modified_ns},
+                               {"etag", noted.version.etag},
+                               {"object_modified_s", noted.version.modified_s},
+                               {"object_seen_s", noted.version.seen_s}};
   io::write_small_file(directory.path_of(note_name(copy)),
                        json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
@@ -108,25 +116,24 @@ bool is_copy_name(std::string_view name) {
          !io::is_temp_name(name);
 }
 
-bool is_copy_there(const io::Directory& directory, const std::string& name, std::int64_t bytes) {
-  if (directory.file_bytes(name) != bytes) return false;
+CopyState state_of_copy(const io::Directory& directory, const std::string& name,
+                        std::int64_t bytes) {
+  const std::optional<std::int64_t> found = directory.file_bytes(name);
   auto noted = read_note(directory, name);
-  if (!noted) return false;
+  if (!found || !noted) return {};
+  if (*found != bytes)
+    return {.damage = fmt::format("has {} bytes where {} were copied", *found, bytes)};
   const std::int64_t modified = modified_ns(directory, name);
-  if (modified != 0 && noted->modified_ns == modified) return true;
+  if (modified != 0 && noted->modified_ns == modified) return {.is_there = true};
   // Somebody wrote to it, or brought it here from elsewhere: its bytes tell.
   const std::string damage = damage_of(directory, {.name = name, .of_object = {}, .bytes = bytes});
-  if (!damage.empty()) {
-    io::warn_of_cache(fmt::format("{}: {}, so that {} is copied again", directory.path_of(name),
-                                  damage, noted->of_object));
-    return false;
-  }
+  if (!damage.empty()) return {.damage = damage};
   try {
     noted->modified_ns = modified;
     write_note(directory, name, *noted);
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a folder that may only be read
   }
-  return true;
+  return {.is_there = true};
 }
 
 std::vector<KeptCopy> kept_copies(const io::Directory& directory) {
@@ -139,8 +146,10 @@ std::vector<KeptCopy> kept_copies(const io::Directory& directory) {
     if (!bytes) continue;
     const std::optional<Noted> noted = read_note(directory, name);
     const bool is_shown = noted && is_shown_as_it_is(noted->of_object);
-    copies.push_back({name, is_shown ? noted->of_object : "", *bytes,
-                      modified_ns(directory, noted ? note_name(name) : name)});
+    KeptCopy copy{.name = name, .of_object = is_shown ? noted->of_object : "", .bytes = *bytes};
+    copy.used_ns = modified_ns(directory, noted ? note_name(name) : name);
+    if (noted) copy.version = noted->version;
+    copies.push_back(std::move(copy));
   }
   std::ranges::stable_sort(copies, {}, &KeptCopy::used_ns);
   return copies;
@@ -177,8 +186,9 @@ void CopyNote::add(std::span<const std::byte> bytes) {
 }
 
 void CopyNote::write(const io::Directory& directory, const std::string& name,
-                     const std::string& of_object, std::int64_t modified_ns) const {
-  write_note(directory, name, {of_object, bytes_, checksum_text(checksum_), modified_ns});
+                     const std::string& of_object, const ObjectVersion& version,
+                     std::int64_t modified_ns) const {
+  write_note(directory, name, {of_object, bytes_, checksum_text(checksum_), modified_ns, version});
 }
 
 void note_use(const io::Directory& directory, const std::string& name) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cellfeed/cloud/http/http_object.h"
 #include "cellfeed/io/directory.h"
 #include "cellfeed/io/running_checksum.h"
 
@@ -23,13 +24,19 @@ struct KeptCopy {
   std::int64_t bytes = 0;    // on the disk
   std::int64_t used_ns = 0;  // since 1970
   bool is_blocks = false;
+  ObjectVersion version{};  // of the object, as far as offline readers need it
 };
 
 // The name of a copy: "<hash of the path>-<hash of the version>-<name of the object>".
 bool is_copy_name(std::string_view name);
+struct CopyState {
+  bool is_there = false;
+  std::string damage{};  // why one that has a note is not
+};
 // Whether a copy of so many bytes is there, with its note. One that was written to since it was
-// made is compared with its checksum; where that is another it is not there, with a warning.
-bool is_copy_there(const io::Directory& directory, const std::string& name, std::int64_t bytes);
+// made is compared with its checksum.
+CopyState state_of_copy(const io::Directory& directory, const std::string& name,
+                        std::int64_t bytes);
 // Those used longest ago first. Others may come and go meanwhile.
 std::vector<KeptCopy> kept_copies(const io::Directory& directory);
 void remove_copy(const io::Directory& directory, const KeptCopy& copy);
@@ -45,7 +52,7 @@ class CopyNote {
   // REQUIRES: all bytes were added. Before the copy has its name. modified_ns: the time of the
   // copy.
   void write(const io::Directory& directory, const std::string& name, const std::string& of_object,
-             std::int64_t modified_ns) const;
+             const ObjectVersion& version, std::int64_t modified_ns) const;
 
  private:
   io::RunningChecksum checksum_;

@@ -51,7 +51,7 @@ FileVersion look_at_file(const std::string& path) {
   if (!is_local && status.modified_ns <= 0)
     throw_error(ErrorKind::kUnsupported, path,
                 "the server does not say when it was changed, so that rows kept of it could not be "
-                "told from old ones: read it without cache_mode=\"packed\"");
+                "told from old ones: read it without cache=\"rows\"");
   const auto number = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   // The device of a local file is another one on another machine; of a remote one it is the ETag.
   return {.path = path,

@@ -18,6 +18,7 @@
 #include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/manifest.h"
 #include "cellfeed/io/atomic_file.h"
+#include "cellfeed/io/cache_dir.h"
 #include "cellfeed/io/directory.h"
 #include "cellfeed/io/file_system.h"
 #include "cellfeed/io/own_folder.h"
@@ -284,12 +285,12 @@ void require_own_files(const CachePlace& place, const io::Directory& caches) {
 }  // namespace
 
 std::string RowCache::directory_of(const EntryStore& store) const {
-  return chosen_cache_dir(options_.dir).empty() ? "" : cache_place(store, options_.dir).rows();
+  return io::chosen_cache_dir(options_.dir).empty() ? "" : cache_place(store, options_.dir).rows();
 }
 
 bool RowCache::has_rows(const EntryStore& store) const {
   if (is_empty(store)) return true;
-  if (chosen_cache_dir(options_.dir).empty()) return false;
+  if (io::chosen_cache_dir(options_.dir).empty()) return false;
   const CachePlace place = cache_place(store, options_.dir);
   const auto caches = place.caches.find();
   return caches && caches->is_believable(place.caches.user) && is_fitting(store, place, *caches);

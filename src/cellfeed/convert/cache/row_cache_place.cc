@@ -4,7 +4,6 @@
 #include <xxhash.h>
 
 #include <cctype>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/format/shard/file_names.h"
 #include "cellfeed/format/shard/partial_manifest.h"
+#include "cellfeed/io/cache_dir.h"
 #include "cellfeed/io/cache_warnings.h"
 #include "cellfeed/io/file_system.h"
 
@@ -46,14 +46,6 @@ io::OwnFolder make_at(const std::string& path) {
 
 }  // namespace
 
-std::string user_cache_dir() {
-  const char* const named = std::getenv("XDG_CACHE_HOME");
-  if (named != nullptr && *named == '/') return fmt::format("{}/cellfeed", named);
-  const char* const home = std::getenv("HOME");
-  if (home != nullptr && *home == '/') return fmt::format("{}/.cache/cellfeed", home);
-  return "";
-}
-
 std::optional<io::OwnFolder> CacheFolder::find() const {
   const fs::path whole(path);
   if (!io::is_directory(whole.parent_path())) return std::nullopt;
@@ -71,7 +63,7 @@ io::OwnFolder CacheFolder::make() {
 }
 
 void CacheFolder::leave_to_others() {
-  const std::string dir = user_cache_dir();
+  const std::string dir = io::user_cache_dir();
   if (dir.empty()) throw_no_folder(fmt::format("others may write to {}", path));
   std::string own = folder_in(dir, of_file);
   io::warn_of_cache(
@@ -98,17 +90,11 @@ std::string cache_key(const std::string& layer) {
   return key;
 }
 
-std::string chosen_cache_dir(std::string dir) {
-  if (const char* named = std::getenv("CELLFEED_CACHE"); dir.empty() && named != nullptr)
-    dir = std::string(named);
-  return dir.empty() ? user_cache_dir() : dir;
-}
-
 CacheFolder cache_folder(const std::string& file, std::string dir, const std::string& matrix_text) {
   fs::path path = io::canonical(file);
   if (path.filename().empty()) path = path.parent_path();
   const std::string whole = path.string();
-  dir = chosen_cache_dir(std::move(dir));
+  dir = io::chosen_cache_dir(std::move(dir));
   if (dir.empty()) throw_no_folder(matrix_text);
   // Rows are mapped and locked.
   if (!io::is_local(dir))

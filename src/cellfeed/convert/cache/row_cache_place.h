@@ -40,13 +40,10 @@ struct CachePlace {
   std::string lock_name() const;
 };
 
-// XDG_CACHE_HOME/cellfeed, else ~/.cache/cellfeed; empty where the environment names neither.
-std::string user_cache_dir();
-// dir, or what CELLFEED_CACHE names where that is "", else user_cache_dir().
-std::string chosen_cache_dir(std::string dir);
-// The cache folder of the file at `path`, in chosen_cache_dir(dir). Calls leave_to_others() where
-// another user than root, this one and the file's owner may have written to it. Throws kIo without
-// a dir, and kInvalidArgument for one that is not on a local disk; matrix_text names the matrix.
+// The cache folder of the file at `path`, in io::chosen_cache_dir(dir). Calls leave_to_others()
+// where another user than root, this one and the file's owner may have written to it. Throws kIo
+// without a dir, and kInvalidArgument for one that is not on a local disk; matrix_text names the
+// matrix.
 CacheFolder cache_folder(const std::string& path, std::string dir, const std::string& matrix_text);
 // One path component, whatever the layer is called.
 std::string cache_key(const std::string& layer);
