@@ -223,6 +223,14 @@ void bind_collection(nb::module_& module) {
       .def_prop_ro("is_chunked", &Collection::is_chunked)
       .def("with_labels", &with_labels, "labels"_a)
       .def(
+          "with_obs",
+          [](const Collection& self, const nb::handle columns) {
+            const auto table = import_table(columns);
+            const ReleasedGil released;
+            return std::const_pointer_cast<Collection>(self.with_obs(table));
+          },
+          "columns"_a)
+      .def(
           "flush_packed",
           [](const Collection& self) {
             call_released(self.is_remote(), [&] { convert::flush_packed(self); });

@@ -219,6 +219,8 @@ class Collection:
 
     def with_labels(self, labels: Mapping[str, tuple[Sequence[str | bool | int | int | float] | None, str | bool | int | int | float | None]]) -> Collection: ...
 
+    def with_obs(self, columns: object) -> Collection: ...
+
     def flush_packed(self) -> None:
         """Returns when rows that are kept packed are written."""
 

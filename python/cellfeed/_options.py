@@ -30,7 +30,8 @@ class Vocabulary(Protocol):
 
 Access: TypeAlias = Literal["auto", "map", "pread", "uring", "direct"]
 RowAccess: TypeAlias = Literal["auto", "map", "direct"]
-CacheMode: TypeAlias = Literal["packed", "file", "block"]
+Cache: TypeAlias = Literal["files", "blocks", "rows"]
+How: TypeAlias = Literal["left", "exact"]
 Casting: TypeAlias = Literal["round", "exact", "same_kind"]
 Compression: TypeAlias = Literal["none", "gzip"]
 DTypeName: TypeAlias = Literal["float32", "float64", "int32", "int64"]
@@ -70,7 +71,8 @@ Partition: TypeAlias = Literal["auto", "interleave", "group"]
 Remainder: TypeAlias = Literal["pad", "drop", "error"]
 Verify: TypeAlias = Literal["always", "never"]
 
-CACHE_MODES = get_args(CacheMode)
+CACHES = get_args(Cache)
+HOW = get_args(How)
 ACCESS, CASTINGS, COMPRESSIONS = get_args(Access), get_args(Casting), get_args(Compression)
 ROW_ACCESS = get_args(RowAccess)
 DTYPES, GENE_ORDERS, JOINS = get_args(DTypeName), get_args(GeneOrder), get_args(Join)

@@ -18,6 +18,7 @@ from ._cells.names import Names
 from ._cells.protocols import Origin
 from ._lazy import cached_property
 from ._options import Label, Rows
+from .encoded import EncodedCells
 from .encoders import Encoders, encoders_of
 from .errors import NoSuchKeyError
 
@@ -287,6 +288,43 @@ class CellTable:
         """Gene table of one file, the genes' names first as ``_index``; as of ``obs_table``."""
         report_left_out(self._core.unreadable(True)[1], stacklevel=2)
         return self._core.read_var([as_int("file", file, 0)])[0]
+
+    def packed_shards(self) -> list[str]:
+        """Shard directories that a packed cache has become, one for each matrix of each file.
+
+        Of files opened with ``cache="rows"``, once all rows of the matrix were read; those
+        that are not written yet are written first. :func:`cellfeed.open` reads them as any shards.
+
+        Raises
+        ------
+        NoSpaceError, InputOutputError
+            They cannot be written.
+        """
+        return self._core.packed_shards()
+
+    def encoded(self, begin: int, end: int) -> list[EncodedCells]:
+        """Cells ``[begin, end)`` as the packed records that shards hold, for decoding elsewhere.
+
+        Of X. Reads them whole and compares their checksums; nothing is decoded here.
+
+        Returns
+        -------
+        list
+            One :class:`~cellfeed.encoded.EncodedCells` for each shard that has some of the cells,
+            in order.
+
+        Raises
+        ------
+        OutOfRangeError
+            Cells that are not there.
+        UnsupportedError
+            Files that are no packed shards; a selection of cells or genes; shards whose genes the
+            collection has in other places.
+        CorruptDataError
+            A record does not match its checksum.
+        """
+        begin, end = as_int("begin", begin, 0), as_int("end", end, 0)
+        return [EncodedCells(part) for part in self._core.encoded(begin, end)]
 
     def _all_rows(self) -> np.ndarray:
         return np.arange(len(self))

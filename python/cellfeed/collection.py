@@ -9,22 +9,23 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arguments import as_bool, as_chosen_names, as_dtype, as_int, as_row_numbers
+from ._cells.added_obs import matched
 from ._cells.as_anndata import as_stored, make_anndata, of_dtype, pieces, stored_dtypes
 from ._cells.filtering import rows_where, step_of
 from ._cells.indexing import are_all, gene_numbers, row_numbers, split_index
 from ._cells.lazy_obs import LazyObs
-from ._cells.origins import GenesChosen, Selected, Viewed
+from ._cells.origins import GenesChosen, ObsAdded, Selected, Viewed
 from ._cells.runs import Runs
 from ._cells.splitting import deal
+from ._cells.tables import table_of
 from ._extras import anndata, pd
 from ._keywords import ReadKeywords
 from ._lazy import cached_property
-from ._options import Casting, DType, Index, Output, Rows, Where
+from ._options import Casting, DType, How, Index, Output, Rows, Where
 from ._reader import Reader, ReaderOptions
 from ._table import CellTable
 from ._view import BatchOnDemand
 from .batch import Batch
-from .encoded import EncodedCells
 from .errors import NoSuchKeyError, OutOfRangeError
 
 if TYPE_CHECKING:
@@ -78,16 +79,53 @@ class CellCollection(CellTable):
         rows = rows_where(self, where)
         return self._select(rows, step_of(where, len(rows), len(self)))
 
+    def with_obs(self, table: Any, on: str | None = None, how: How = "left") -> CellCollection:
+        """The same cells with more columns of obs, which are not in their files.
+
+        The columns are used like those of the files: in filters, splits, sampling strategies,
+        batches, shards and exports. Nothing is written.
+
+        Parameters
+        ----------
+        table
+            A pandas DataFrame or Series with the names of the cells as its index; a polars
+            DataFrame or an Arrow table with a column ``"obs_names"``; or the path of a CSV file
+            whose first column has the names.
+        on
+            An obs column to match by instead, as ``"donor"`` for a table with a row for each donor.
+            The table has it as a column, or as its index.
+        how
+            ``"left"``: cells without a row have missing values, and rows without a cell are
+            ignored. ``"exact"``: either is an error.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Obs has a column of that name; the table has several rows for one cell, or a row for
+            several cells of one name; it matches no cell; with ``how="exact"``, a cell or a row is
+            left.
+        InvalidTypeError
+            ``table`` is no table; a column of ``on`` holds text and the other numbers.
+
+        Examples
+        --------
+        >>> cells = cells.with_obs(pandas.read_csv("labels.csv", index_col=0))  # doctest: +SKIP
+        >>> cells = cells.with_obs("donors.csv", on="donor", how="exact")       # doctest: +SKIP
+        """
+        return self._with_columns(matched(self, table, on, how))
+
+    def _with_columns(self, columns: pd.DataFrame) -> CellCollection:
+        core = self._core.with_obs(table_of(columns, index=None))
+        return CellCollection(core, ObsAdded(self, columns), list(self.default_obs), self._names)
+
     def _select(self, rows: np.ndarray, step: str) -> CellCollection:
         rows = np.ascontiguousarray(rows, dtype=np.int64)
-        core = self._core.with_rows(rows)
-        origin = Selected(self, Runs.of(rows), step)
+        core, origin = self._core.with_rows(rows), Selected(self, Runs.of(rows), step)
         return CellCollection(core, origin, list(self.default_obs), self._names)
 
     def _with_genes(self, genes: np.ndarray) -> CellCollection:
         core = self._core.with_genes(genes)
-        origin = GenesChosen(self, genes)
-        return CellCollection(core, origin, list(self.default_obs), self._names)
+        return CellCollection(core, GenesChosen(self, genes), list(self.default_obs), self._names)
 
     def _view(self, rows: np.ndarray | None) -> CellView:
         return CellView(self, rows)
@@ -141,43 +179,6 @@ class CellCollection(CellTable):
             name: self._select(np.flatnonzero(parts == part), f"{name!r} of {how}")
             for part, name in enumerate(shares)
         }
-
-    def packed_shards(self) -> list[str]:
-        """Shard directories that a packed cache has become, one for each matrix of each file.
-
-        Of files opened with ``cache_mode="packed"``, once all rows of the matrix were read; those
-        that are not written yet are written first. :func:`cellfeed.open` reads them as any shards.
-
-        Raises
-        ------
-        NoSpaceError, InputOutputError
-            They cannot be written.
-        """
-        return self._core.packed_shards()
-
-    def encoded(self, begin: int, end: int) -> list[EncodedCells]:
-        """Cells ``[begin, end)`` as the packed records that shards hold, for decoding elsewhere.
-
-        Of X. Reads them whole and compares their checksums; nothing is decoded here.
-
-        Returns
-        -------
-        list
-            One :class:`~cellfeed.encoded.EncodedCells` for each shard that has some of the cells,
-            in order.
-
-        Raises
-        ------
-        OutOfRangeError
-            Cells that are not there.
-        UnsupportedError
-            Files that are no packed shards; a selection of cells or genes; shards whose genes the
-            collection has in other places.
-        CorruptDataError
-            A record does not match its checksum.
-        """
-        begin, end = as_int("begin", begin, 0), as_int("end", end, 0)
-        return [EncodedCells(part) for part in self._core.encoded(begin, end)]
 
     def folds(
         self, k: int, *, by: str | None = None, stratify: str | None = None, seed: int = 0

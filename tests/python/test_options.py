@@ -98,12 +98,12 @@ def test_names_of_columns_are_of_all_batches_and_so_read_only(path):
 def test_a_collection_is_opened_again_as_it_was(path):
     cells = cf.open(
         path, obs="cell_type", genes=["gene1", "gene4"], unknown_label="T", verify="never",
-        cache="1MiB", make_unique=True,
+        offline=False, make_unique=True,
     )  # fmt: skip
     options = cells._origin.options
     assert options == OpenOptions(
-        genes=["gene1", "gene4"], unknown_label="T", verify="never", cache_bytes=2**20,
-        make_unique=True, obs_columns=["cell_type"],
+        genes=["gene1", "gene4"], unknown_label="T", verify="never", cache_bytes=2**28,
+        offline=False, make_unique=True, obs_columns=["cell_type"],
     )  # fmt: skip
     with pytest.raises(dataclasses.FrozenInstanceError):
         options.layer = "other"

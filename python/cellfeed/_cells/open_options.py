@@ -8,13 +8,13 @@ from .._arguments import as_bool, as_choice, as_names, as_text, settle
 from .._lazy import cached_property
 from .._options import (
     ACCESS,
-    CACHE_MODES,
+    CACHES,
     JOINS,
     MISSING_GENES,
     MIXED_PROCESSING,
     VERIFY,
     Access,
-    CacheMode,
+    Cache,
     Categories,
     Join,
     MissingGenes,
@@ -39,7 +39,7 @@ class OpenOptions:
     cache_bytes
         Of inflated chunks.
     cache_dir
-        Where rows are kept; "" for beside the files, None for nowhere.
+        The folder of the cache; "" for that of the environment, None for no cache.
     var
         Of Parquet tables, the table of genes; "" for none.
     obs_columns
@@ -65,7 +65,8 @@ class OpenOptions:
     access: Access = "auto"
     verify: Verify = "always"
     cache_dir: str | None = ""
-    cache_mode: CacheMode | None = None
+    cache: Cache | None = None
+    offline: bool | None = None
     genome: str | None = None
     feature_type: str | None = None
     modality: str | None = None
@@ -102,10 +103,12 @@ class OpenOptions:
                     f"genes fixes the gene axis, and join={self.join!r} makes one of the files' "
                     "genes: give one"
                 )
-        if self.cache_mode is not None:
-            as_choice("cache_mode", self.cache_mode, CACHE_MODES)
+        if self.offline is not None:
+            as_bool("offline", self.offline)
+        if self.cache is not None:
+            as_choice("cache", self.cache, CACHES)
             if self.cache_dir is None:
-                raise InvalidArgumentError("cache_mode needs a folder, and cache_dir is None")
+                raise InvalidArgumentError("cache needs a folder, and cache_dir is None")
         for name in ("genome", "feature_type", "modality", "genes_column", "values_column"):
             text = getattr(self, name)
             if text is not None:
@@ -114,12 +117,21 @@ class OpenOptions:
             as_bool("transpose", self.transpose)
 
     @property
-    def object_cache(self) -> dict[str, str]:
-        """Storage options of what is kept of objects; none where nothing is asked for."""
-        if self.cache_mode not in ("file", "block"):
-            return {}
-        folder = {"cache_dir": self.cache_dir} if self.cache_dir else {}
-        return {**folder, "cache_mode": self.cache_mode}
+    def of_objects(self) -> dict[str, str]:
+        """What storage options say of the cache of objects; none where nothing is asked for.
+
+        A folder that is named caches whole files, unless something else is asked for.
+        """
+        options = {} if self.offline is None else {"offline": str(self.offline).lower()}
+        if self.cache_dir:
+            options["cache_dir"] = self.cache_dir
+        if self.cache in ("files", "blocks"):
+            options["cache"] = self.cache
+        elif self.cache is None and self.cache_dir:
+            options["cache"] = "files"
+        elif self.cache == "rows":
+            options.pop("cache_dir", None)
+        return options
 
     @cached_property
     def matrices(self) -> Matrices:

@@ -11,6 +11,8 @@ from .open_options import OpenOptions
 from .runs import Runs
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from .protocols import AnyCells, Cells, Origin
 
 
@@ -60,6 +62,20 @@ class Selected(Chosen):
 
 
 @dataclass(frozen=True)
+class ObsAdded(Chosen):
+    """Another collection with more columns of obs."""
+
+    columns: pd.DataFrame
+
+    def _own_steps(self) -> list[str]:
+        return [f"obs of a table: {', '.join(map(str, self.columns))}"]
+
+    def reduce(self, cells: Cells) -> tuple[object, ...]:
+        """What pickle makes a copy of the collection by."""
+        return _add_obs_again, (self.cells, self.columns, cells.default_obs)
+
+
+@dataclass(frozen=True)
 class GenesChosen(Chosen):
     """Some genes of another collection."""
 
@@ -93,6 +109,12 @@ def _select_again(cells: AnyCells, runs: Runs, obs: list[str], step: str) -> Any
     selected = cells._select(runs.rows(), step)
     selected.default_obs = obs
     return selected
+
+
+def _add_obs_again(cells: AnyCells, columns: pd.DataFrame, obs: list[str]) -> AnyCells:
+    added = cells._with_columns(columns)
+    added.default_obs = obs
+    return added
 
 
 def _choose_genes_again(cells: AnyCells, genes: np.ndarray, obs: list[str]) -> AnyCells:

@@ -8,6 +8,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/mix.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/collection/added_obs.h"
 #include "cellfeed/collection/gene_keys.h"
 #include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/paths.h"
@@ -128,6 +129,23 @@ std::shared_ptr<const Collection> Collection::with_labels(
   if (labels.empty()) return shared_from_this();
   const std::shared_ptr<Collection> copy(new Collection(*this));
   copy->labels_ = std::move(labels);
+  copy->obs_ = std::make_shared<ObsColumns>();
+  return copy;
+}
+
+std::shared_ptr<const Collection> Collection::with_obs(
+    const std::shared_ptr<arrow::Table>& columns) const {
+  const std::vector<std::string> there = obs_names();
+  for (const auto& field : columns->fields())
+    if (std::ranges::find(there, field->name()) != there.end())
+      throw_invalid("obs has a column '{}' already: rename the one of the table", field->name());
+  const std::shared_ptr<arrow::Table> of_stored =
+      selected_ ? spread_rows(columns, *selected_, n_stored_rows()) : columns;
+  const std::uint64_t content = hash_of_columns(*columns);
+  const std::shared_ptr<Collection> copy(new Collection(*this));
+  for (std::size_t s = 0; s < stores_.size(); ++s)
+    copy->stores_[s] = with_added_obs(
+        stores_[s], of_stored->Slice(offsets_[s], offsets_[s + 1] - offsets_[s]), content);
   copy->obs_ = std::make_shared<ObsColumns>();
   return copy;
 }

@@ -67,6 +67,11 @@ class Collection : public std::enable_shared_from_this<Collection> {
   // The same stores, with the labels of these columns numbered as the maps say.
   std::shared_ptr<const Collection> with_labels(std::map<std::string, LabelMap> labels) const;
 
+  // The same cells, with these columns of obs behind those of the files, one value for each row.
+  // Throws kInvalidArgument where a file has a column of that name, and what make_fixed_column
+  // throws. REQUIRES: n_rows() rows.
+  std::shared_ptr<const Collection> with_obs(const std::shared_ptr<arrow::Table>& columns) const;
+
   // The same cells, with these matrices beside that of this collection: readers read them together,
   // and selections are of all of them. Caches of inflated chunks are divided among all stores from
   // then on. Throws kInvalidArgument where a matrix has other cells. REQUIRES: no selected rows.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
+#include "cellfeed/collection/added_obs.h"
 #include "cellfeed/collection/paths.h"
 #include "cellfeed/convert/cache/packed_fetch.h"
 #include "cellfeed/format/open_side_by_side.h"
@@ -243,7 +244,8 @@ template <typename Visit>
 void for_each_packed(const collection::Collection& cells, Visit&& visit) {
   for (std::size_t m = 0; m < cells.n_matrices(); ++m)
     for (std::int64_t s = 0; s < cells.matrix(m).n_stores(); ++s)
-      if (const auto* store = dynamic_cast<const PackedStore*>(&cells.matrix(m).store(s)))
+      if (const auto* store = dynamic_cast<const PackedStore*>(
+              &collection::without_added_obs(cells.matrix(m).store(s))))
         visit(*store);
 }
 

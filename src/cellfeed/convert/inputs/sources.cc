@@ -9,6 +9,7 @@
 
 #include "cellfeed/base/argument_text.h"
 #include "cellfeed/base/nearest_name.h"
+#include "cellfeed/collection/added_obs.h"
 #include "cellfeed/collection/gene_keys.h"
 #include "cellfeed/collection/left_out.h"
 #include "cellfeed/collection/paths.h"
@@ -70,7 +71,8 @@ Sources::Sources(const InputCells& input, std::size_t matrix,
     : paths_(input.all_paths()) {
   const Collection& cells = input.cells->matrix(matrix);
   for (std::int64_t s = 0; s < cells.n_stores(); ++s)
-    if (const auto* late = dynamic_cast<const TransposedStore*>(&cells.store(s)))
+    if (const auto* late =
+            dynamic_cast<const TransposedStore*>(&collection::without_added_obs(cells.store(s))))
       transposed_.push_back(late);
   collection::CollectionOptions joined;
   if (!format::is_obsm(cells.store(0).info().layer)) {
