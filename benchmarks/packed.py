@@ -33,7 +33,7 @@ def write_file(path: pathlib.Path, n_cells: int, n_genes: int, per_cell: int, fo
 EPOCHS = """
 import sys, time, cellfeed as cf
 path, cache, output, n_epochs, block_size, seed = *sys.argv[1:4], *map(int, sys.argv[4:])
-options = {"cache_mode": "packed", "cache_dir": cache} if cache else {}
+options = {"cache": "rows", "cache_dir": cache} if cache else {}
 cells = cf.open(path, **options)
 for epoch in range(n_epochs):
     loader = cf.Loader(cells, cf.BlockShuffling(block_size), 1024, seed=seed + epoch, output=output)
