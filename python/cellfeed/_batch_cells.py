@@ -100,6 +100,9 @@ class BatchObs(Generic[Values]):
         """What a column holds, or the default where it was not loaded."""
         return self[name] if name in self else default  # noqa: SIM401
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys()
+
     def __repr__(self) -> str:
         return f"BatchObs({', '.join(self._columns) or 'empty'})"
 

@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
-from ._arguments import shown
+from ._arguments import did_you_mean, shown
 from ._iteration.options import IterationOptions
 from ._reader import ReaderOptions
 from .errors import InvalidTypeError
+
+# Arguments of other loaders -> what to write here.
+_REFLEXES = {
+    "collate": "write collate_fn=",
+    "dataset": "the cells are the first argument",
+    "device": "write batch.to(device), or collate_fn=lambda batch: batch.to(device)",
+    "generator": "write seed=",
+    "label_key": "write obs=",
+    "label_keys": "write obs=",
+    "num_workers": "the core reads ahead on threads of its own: write threads=, or nothing",
+    "obs_keys": "write obs=",
+    "persistent_workers": "there are no worker processes: leave it out",
+    "prefetch_factor": "write fetch_factor= or memory_budget=",
+    "sampler": "write strategy=",
+    "batch_sampler": "write strategy= and batch_size=",
+    "worker_init_fn": "there are no worker processes: leave it out",
+}
+
+
+def refuse_unknown(given: Mapping[str, object], known: Iterable[str]) -> None:
+    """Refuse arguments that a loader does not have, and say what to write instead.
+
+    Parameters
+    ----------
+    given
+        The arguments that it does not have.
+    known
+        Names of those that it has.
+    """
+    for name in given:
+        near = f": {_REFLEXES[name]}" if name in _REFLEXES else did_you_mean(name, list(known))
+        raise InvalidTypeError(f"Loader has no argument {name!r}{near}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,10 +12,11 @@ from ._arguments import as_int, as_names, as_row_numbers, as_text
 from ._cells.closed import Closed
 from ._cells.foreign_names import no_such_attribute, not_settable
 from ._cells.genes import report_left_out
+from ._cells.html import html_of
 from ._cells.lazy_obs import LazyObs
 from ._cells.name_array import NameArray
 from ._cells.names import Names
-from ._cells.protocols import Origin
+from ._cells.protocols import Cells, Origin
 from ._lazy import cached_property
 from ._options import Label, Rows
 from .encoded import EncodedCells
@@ -105,6 +106,11 @@ class CellTable:
             f"{type(self).__name__}: {self.n_obs:,} cells x {self.n_vars:,} genes in {files:,} "
             f"file{'s' if files != 1 else ''}\n    obs: {', '.join(self.obs_keys()) or 'none'}"
         ) + "".join(f"\n    {kind}: {', '.join(names)}" for kind, names in further.items() if names)
+
+    def _repr_html_(self) -> str:
+        return repr(self) if isinstance(self._core, Closed) else html_of(
+            cast("Cells", self), repr(self).splitlines()[0]
+        )  # fmt: skip
 
     @property
     def shape(self) -> tuple[int, int]:

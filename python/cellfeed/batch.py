@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from ._batch_cells import BatchObs, BatchOfCells
 from ._batch_source import BatchArrays, as_csr, column_numbers, row_starts
 from ._extras import anndata, pd, scipy
 from ._lazy import cached_property
+from .errors import InvalidTypeError
 
 if TYPE_CHECKING:
     import torch
@@ -145,6 +146,20 @@ class Batch(BatchOfCells["TensorBatch"], Generic[X]):
         """The expression, cells x genes."""
         x: X = cast("X", self.to_scipy() if self._core.is_sparse else self._core.values)
         return x
+
+    @property
+    def X(self) -> X:  # noqa: N802 - anndata's name
+        """The same as ``x``."""
+        return self.x
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys()
+
+    def __iter__(self) -> NoReturn:
+        raise InvalidTypeError(
+            "a batch is one object and no tuple: write x, y = batch.x, batch['label'], or have the "
+            "loader yield tuples: collate_fn=lambda batch: (batch.x, batch['label'])"
+        )
 
     def to_scipy(self) -> scipy.sparse.csr_matrix:
         """``scipy.sparse.csr_matrix``; no copy of a sparse batch."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
-from ._arguments import as_bool, as_chosen_names, as_dtype, as_int, as_row_numbers
+from ._arguments import as_bool, as_chosen_names, as_dtype, as_int, as_row_numbers, shown
 from ._cells.added_obs import matched
 from ._cells.as_anndata import as_stored, make_anndata, of_dtype, pieces, stored_dtypes
 from ._cells.filtering import rows_where, step_of
@@ -21,7 +21,7 @@ from ._cells.tables import table_of
 from ._extras import anndata, pd
 from ._keywords import ReadKeywords
 from ._lazy import cached_property
-from ._options import Casting, DType, How, Index, Output, Rows, Where
+from ._options import Casting, CellLabels, DType, How, Index, Output, Rows, Where
 from ._reader import Reader, ReaderOptions
 from ._table import CellTable
 from ._view import BatchOnDemand
@@ -59,13 +59,11 @@ class CellCollection(CellTable):
         Parameters
         ----------
         where
-            An expression, as pandas' ``query`` and SOMA's value filters have it: ``"tissue ==
-            'lung' and n_counts > 500"``. It knows ``== != < <= > >= in``, ``not in``, ``is
-            missing``, ``is not missing``, ``and or not``; columns whose names are not Python's go
-            in backticks. Missing values fail all but ``!=``, ``not in`` and ``is missing``. A
-            column of booleans stands alone; of missing ones neither it nor ``not`` it is true.
-            Or a dict of column -> value or list of values; a mask; row numbers in any order; a
-            slice.
+            An expression as of pandas' ``query``: ``"tissue == 'lung' and n_counts > 500"``. It
+            takes ``== != < <= > >= in``, ``not in``, ``is missing``, ``is not missing``, ``and or
+            not``, and names in backticks. A missing value passes only ``!=``, ``not in`` and ``is
+            missing``, a missing boolean neither alone nor after ``not``. Or a dict of column ->
+            value or list of values; a mask; row numbers in any order; a slice.
 
         Raises
         ------
@@ -101,11 +99,8 @@ class CellCollection(CellTable):
         Raises
         ------
         InvalidArgumentError
-            Obs has a column of that name; the table has several rows for one cell, or a row for
-            several cells of one name; it matches no cell; with ``how="exact"``, a cell or a row is
-            left.
-        InvalidTypeError
-            ``table`` is no table; a column of ``on`` holds text and the other numbers.
+            Obs has a column of that name; rows and cells do not match as ``how`` asks; a name or a
+            value of ``on`` has several rows, or a name several cells.
 
         Examples
         --------
@@ -138,8 +133,8 @@ class CellCollection(CellTable):
         self,
         shares: Mapping[str, float],
         *,
-        by: str | None = None,
-        stratify: str | None = None,
+        by: CellLabels | str | None = None,
+        stratify: CellLabels | str | None = None,
         seed: int = 0,
     ) -> dict[str, CellCollection]:
         """Divide the cells at random, as for training, validation and test; the same every time.
@@ -149,13 +144,14 @@ class CellCollection(CellTable):
         shares
             Name -> share of the cells, such as ``{"train": 0.8, "val": 0.1, "test": 0.1}``.
         by
-            An obs column of labels, integers or booleans, such as ``"donor"``: cells with one value
+            An obs column of labels, integers or booleans, such as ``"donor"``, or a label for each
+            cell: cells with one value
             come to one part, so that nothing is learned of the others' donors. No part is empty
             where there are as many groups as parts. Without ``stratify``, parts are within one cell
             of their shares or as near as whole groups allow: of up to 7 groups for certain, of more
             as far as moves and swaps of groups lead.
         stratify
-            An obs column of labels, integers or booleans that every part has in about equal
+            A column or labels, likewise, that every part has in about equal
             proportions; without ``by``, to one cell of each label.
         seed
             Another seed is another division.
@@ -174,14 +170,19 @@ class CellCollection(CellTable):
             ``by`` or ``stratify`` is a column of floats.
         """
         parts = deal(self, shares, by, stratify, as_int("seed", seed, 0))
-        how = f"split {dict(shares)}, by={by!r}, stratify={stratify!r}, seed={seed}"
+        how = f"split {dict(shares)}, by={shown(by)}, stratify={shown(stratify)}, seed={seed}"
         return {
             name: self._select(np.flatnonzero(parts == part), f"{name!r} of {how}")
             for part, name in enumerate(shares)
         }
 
     def folds(
-        self, k: int, *, by: str | None = None, stratify: str | None = None, seed: int = 0
+        self,
+        k: int,
+        *,
+        by: CellLabels | str | None = None,
+        stratify: CellLabels | str | None = None,
+        seed: int = 0,
     ) -> list[tuple[CellCollection, CellCollection]]:
         """Divide the cells into k equal parts, each the test of the others: (train, test) pairs.
 
@@ -192,10 +193,9 @@ class CellCollection(CellTable):
         by, stratify, seed
             As for :meth:`split`.
         """
-        k = as_int("k", k, 2, len(self))
-        equal = {f"fold {number}": 1 / k for number in range(k)}
+        equal = {f"fold {number}": 1 / k for number in range(as_int("k", k, 2, len(self)))}
         parts = deal(self, equal, by, stratify, as_int("seed", seed, 0))
-        how = f"of {k} folds, by={by!r}, stratify={stratify!r}, seed={seed}"
+        how = f"of {k} folds, by={shown(by)}, stratify={shown(stratify)}, seed={seed}"
         return [
             (
                 self._select(np.flatnonzero(parts != p), f"all but fold {p} {how}"),

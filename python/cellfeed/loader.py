@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import atexit
 import copy
+import inspect
 import os
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Unpack, cast, overload
 
 import numpy as np
 
 from . import _core
 from ._arguments import (
+    as_bool,
     as_chosen_names,
     as_dtype,
     as_function,
+    is_anndata,
     parse_memory_budget,
     parse_threads,
     shown,
@@ -28,14 +31,15 @@ from ._iteration.schedule import Schedule
 from ._iteration.shared_iterator import SharedIterator
 from ._iteration.stats import LoaderStats
 from ._keywords import LoaderKeywords
-from ._loader_options import LoaderOptions
-from ._options import Casting, DType, LoaderOutput, Partition, Remainder
+from ._loader_options import LoaderOptions, refuse_unknown
+from ._options import Casting, Data, DType, LoaderOutput, Partition, Remainder
 from ._reader import Reader, report_kept
 from ._tuning import Tuning, tuned
 from .batch import Batch
 from .collection import CellCollection
-from .errors import InvalidTypeError
-from .strategies import SamplingStrategy, as_strategy
+from .errors import InvalidArgumentError, InvalidTypeError
+from .opening import open
+from .strategies import SamplingStrategy, Streaming, as_strategy, shuffled
 from .token_batch import TokenBatch
 from .tokens import CellTokens, Masking
 
@@ -47,18 +51,41 @@ if TYPE_CHECKING:
 atexit.register(_core.stop_all_iterators)
 
 
+def _opened(cells: object) -> CellCollection:
+    if isinstance(cells, CellCollection):
+        return cells
+    if isinstance(cells, (str, os.PathLike, list, tuple)) or is_anndata(cells):
+        return open(cast("Data", cells))
+    raise InvalidTypeError(
+        f"cells must be files, an AnnData or what cellfeed.open(...) returned, not {shown(cells)}; "
+        "for other collections use cellfeed.scDataset, for windows of time series "
+        "cellfeed.series.SeriesLoader"
+    )
+
+
+def _chosen(cells: CellCollection, strategy: object, shuffle: bool | None) -> SamplingStrategy:
+    if strategy is None:
+        return shuffled(cells) if shuffle and as_bool("shuffle", shuffle) else Streaming()
+    if shuffle is not None:
+        raise InvalidArgumentError("shuffle and strategy both say the order: give one of them")
+    return as_strategy(strategy)
+
+
 class Loader(BatchDataset[Yielded]):
     """Shuffled batches, read and decoded by C++ threads.
 
     Parameters
     ----------
     cells
-        What :func:`cellfeed.open` returned. Windows of time series have a loader of their own,
-        :class:`cellfeed.series.SeriesLoader`.
+        What :func:`cellfeed.open` returned, or files or an AnnData to open with its defaults.
+        Windows of time series have a loader of their own, :class:`cellfeed.series.SeriesLoader`.
     strategy
         The order of an epoch: ``BlockShuffling(block_size=...)``, ``Streaming()``, ...
     batch_size
         Cells of a batch on one rank.
+    shuffle
+        Instead of a strategy: ``True`` for true random order, and blocks of 64 cells where files
+        are compressed in chunks; ``False``, the default, for the stored order.
     output
         ``"csr"``, ``"dense"``, or ``"tokens"``: batches are :class:`~cellfeed.TokenBatch`.
     tokens
@@ -125,11 +152,13 @@ class Loader(BatchDataset[Yielded]):
         Before anything is read.
     """
 
+    __signature__: ClassVar[inspect.Signature]
+
     @overload
     def __init__(
         self: Loader[Batch[csr_matrix]],
-        cells: CellCollection,
-        strategy: SamplingStrategy,
+        cells: CellCollection | Data,
+        strategy: SamplingStrategy | None = ...,
         batch_size: int = ...,
         *,
         output: Literal["csr"] = ...,
@@ -140,8 +169,8 @@ class Loader(BatchDataset[Yielded]):
     @overload
     def __init__(
         self: Loader[Batch[np.ndarray]],
-        cells: CellCollection,
-        strategy: SamplingStrategy,
+        cells: CellCollection | Data,
+        strategy: SamplingStrategy | None = ...,
         batch_size: int = ...,
         *,
         output: Literal["dense"],
@@ -152,8 +181,8 @@ class Loader(BatchDataset[Yielded]):
     @overload
     def __init__(
         self: Loader[TokenBatch],
-        cells: CellCollection,
-        strategy: SamplingStrategy,
+        cells: CellCollection | Data,
+        strategy: SamplingStrategy | None = ...,
         batch_size: int = ...,
         *,
         output: Literal["tokens"],
@@ -164,8 +193,8 @@ class Loader(BatchDataset[Yielded]):
     @overload
     def __init__(
         self: Loader[Yielded],
-        cells: CellCollection,
-        strategy: SamplingStrategy,
+        cells: CellCollection | Data,
+        strategy: SamplingStrategy | None = ...,
         batch_size: int = ...,
         *,
         output: Literal["tokens"],
@@ -176,8 +205,8 @@ class Loader(BatchDataset[Yielded]):
     @overload
     def __init__(
         self: Loader[Yielded],
-        cells: CellCollection,
-        strategy: SamplingStrategy,
+        cells: CellCollection | Data,
+        strategy: SamplingStrategy | None = ...,
         batch_size: int = ...,
         *,
         output: Literal["csr", "dense"] = ...,
@@ -187,10 +216,11 @@ class Loader(BatchDataset[Yielded]):
 
     def __init__(
         self,
-        cells: CellCollection,
-        strategy: SamplingStrategy,
+        cells: CellCollection | Data,
+        strategy: SamplingStrategy | None = None,
         batch_size: int = 1024,
         *,
+        shuffle: bool | None = None,
         output: LoaderOutput = "csr",
         tokens: CellTokens | None = None,
         masking: Masking | None = None,
@@ -211,18 +241,11 @@ class Loader(BatchDataset[Yielded]):
         pin_memory: bool = False,
         tune: bool | str = False,
         collate_fn: Callable[[Any], Any] | None = None,
+        **unknown: object,
     ) -> None:
-        if not isinstance(cells, CellCollection):
-            is_name = isinstance(cells, (str, os.PathLike))
-            others = (
-                "" if is_name else
-                "; for other collections use cellfeed.scDataset, for windows of time series "
-                "cellfeed.series.SeriesLoader"
-            )  # fmt: skip
-            raise InvalidTypeError(
-                f"cells must come from cellfeed.open(...), not {shown(cells)}{others}"
-            )
-        strategy = as_strategy(strategy)
+        refuse_unknown(unknown, Loader.__signature__.parameters)
+        cells = _opened(cells)
+        strategy = _chosen(cells, strategy, shuffle)
         self.cells = cells
         self.collate_fn = as_function("collate_fn", collate_fn)
         self._collate_seconds = 0.0
@@ -355,3 +378,13 @@ class Loader(BatchDataset[Yielded]):
         """
         counted = {**self._reader.core.stats(), "collate_seconds": self._collate_seconds}
         return cast(LoaderStats, counted)
+
+
+# What notebooks show, and the arguments that there are: unknown ones are taken to be refused.
+Loader.__signature__ = inspect.Signature(
+    [
+        parameter
+        for name, parameter in inspect.signature(Loader.__init__).parameters.items()
+        if name not in ("self", "unknown")
+    ]
+)

@@ -221,7 +221,7 @@ def test_wrong_arguments_are_named(sources):
     with pytest.raises(TypeError, match="strategy"):
         cf.Loader(cells, "shuffle")
     with pytest.raises(TypeError, match=r"cellfeed\.open"):
-        cf.Loader(str(sources["packed"]), cf.Streaming())
+        cf.Loader(3, cf.Streaming())
 
 
 def test_stats_count_what_was_done(sources, expected):

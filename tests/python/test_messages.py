@@ -77,7 +77,7 @@ def test_loader(cells, arguments, kind, words):
 STRATEGIES = [
     (lambda: cf.BlockShuffling, ["the class BlockShuffling", "write BlockShuffling("]),
     (lambda: "block", ["strategy", "'block'", "BlockShuffling("]),
-    (lambda: None, ["strategy", "None", "Streaming("]),
+    (lambda: 64, ["strategy", "64", "Streaming("]),
 ]
 
 

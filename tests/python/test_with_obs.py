@@ -222,3 +222,27 @@ def test_workers_and_other_processes_have_them(folder, tmp_path):
     fingerprint, counts = json.loads(done.stdout)
     assert fingerprint == added.fingerprint
     np.testing.assert_array_equal(np.array(counts), added.obs_values("count"))
+
+
+def test_arrays_are_taken_where_columns_are(cells):
+    codes = cells.obs_values("donor")
+    donors = cells.obs["donor"]
+    for by in (codes, donors.tolist(), donors, pd.Categorical(donors)):
+        parts = cells.split({"a": 0.6, "b": 0.4}, by=by, seed=1)
+        same = cells.split({"a": 0.6, "b": 0.4}, by="donor", seed=1)
+        assert [list(p.obs_names) for p in parts.values()] == [
+            list(p.obs_names) for p in same.values()
+        ]
+    parts = cells.split({"a": 0.5, "b": 0.5}, stratify=codes, seed=2)
+    same = cells.split({"a": 0.5, "b": 0.5}, stratify="donor", seed=2)
+    assert list(parts["a"].obs_names) == list(same["a"].obs_names)
+    by_key = cf.GroupSampling("donor").get_indices(cells, seed=0)
+    assert np.array_equal(cf.GroupSampling(codes).get_indices(cells, seed=0), by_key)
+    for wrong, kind, words in (
+        (codes[1:], InvalidArgumentError, "a label for each of the"),
+        (np.linspace(0, 1, len(cells)), InvalidTypeError, "not floats"),
+        (donors.iloc[::-1], InvalidArgumentError, "by"),
+        ([None, *codes[1:]], InvalidArgumentError, "1 cells have no label in the labels of by="),
+    ):
+        with pytest.raises(kind, match=words):
+            cells.split({"a": 0.5, "b": 0.5}, by=wrong)

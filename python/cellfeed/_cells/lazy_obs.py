@@ -178,5 +178,8 @@ class LazyObs:
             return self[name]
         return getattr(self.df, name)
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.keys()
+
     def __repr__(self) -> str:
         return f"obs of {len(self):,} cells with columns: {', '.join(self.keys()) or 'none'}"

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._arguments import as_float, as_text, shown
+from .._options import CellLabels
+from .._row_order import index_of, require_row_order
 from ..errors import InvalidArgumentError, InvalidTypeError
 from .group_shares import fill_parts, nearest_parts, shuffled
-from .labels import look_up_labels
+from .labels import encode_labels, look_up_labels
 
 if TYPE_CHECKING:
     from .protocols import Cells
@@ -19,7 +21,11 @@ _CELLS_AT_ONCE = 1 << 22
 
 
 def deal(
-    cells: Cells, shares: Mapping[str, float], by: str | None, stratify: str | None, seed: int
+    cells: Cells,
+    shares: Mapping[str, float],
+    by: CellLabels | str | None,
+    stratify: CellLabels | str | None,
+    seed: int,
 ) -> np.ndarray:
     """The part of each cell: its place among the shares.
 
@@ -37,14 +43,17 @@ def deal(
     else:
         groups = _codes(cells, "by", by)
         if (groups < 0).any():
+            how = f"cells.filter({f'`{by}` is not missing'!r})" if isinstance(by, str) else (
+                "cells.filter(mask)"
+            )  # fmt: skip
             raise InvalidArgumentError(
-                f"{(groups < 0).sum():,} cells have no label in {by!r}, so that their group is "
-                f"not known; leave them out: cells.filter({f'`{by}` is not missing'!r})"
+                f"{(groups < 0).sum():,} cells have no label in {_name_of(by)}, so that their "
+                f"group is not known; leave them out: {how}"
             )
         parts = deal_groups(sizes, groups, labels, seed)
     for part, name in enumerate(shares):
         if not (parts == part).any():
-            of_groups = "" if by is None else f", or groups in {by!r},"
+            of_groups = "" if by is None else f", or groups in {_name_of(by)},"
             raise InvalidArgumentError(
                 f"{name!r} would have no cell: there are too few cells{of_groups} for these "
                 "shares (a cell that was chosen several times is of one part)"
@@ -68,8 +77,26 @@ def _sizes(shares: Mapping[str, float]) -> np.ndarray:
     return np.asarray(sizes / sizes.sum())
 
 
-def _codes(cells: Cells, argument: str, name: str) -> np.ndarray:
+def _name_of(labels: CellLabels | str | None) -> str:
+    return repr(labels) if isinstance(labels, str) else "the labels of by="
+
+
+def _codes_of(cells: Cells, argument: str, labels: CellLabels) -> np.ndarray:
+    require_row_order(argument, index_of(labels), cells)
+    codes, names = encode_labels(labels)
+    if len(codes) != len(cells):
+        raise InvalidArgumentError(
+            f"{argument} must have a label for each of the {len(cells):,} cells, not {len(codes):,}"
+        )
+    if any(isinstance(name, float) for name in names):
+        raise InvalidTypeError(f"{argument} must be labels, integers or booleans, not floats")
+    return codes.astype(np.int64)
+
+
+def _codes(cells: Cells, argument: str, name: CellLabels | str) -> np.ndarray:
     """Places of the labels in their order, whatever that of the categories; -1 where missing."""
+    if not isinstance(name, str):
+        return _codes_of(cells, argument, name)
     column = cells.obs_column(as_text(argument, name))
     if not column.is_categorical and column.stored_dtype.startswith("float"):
         raise InvalidTypeError(

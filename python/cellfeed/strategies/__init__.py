@@ -1,6 +1,6 @@
 """Sampling strategies: which cell comes at which position of an epoch (docs/sampling.md)."""
 
-from ._blocks import BlockShuffling, Streaming, WholeShards
+from ._blocks import BlockShuffling, Streaming, WholeShards, shuffled
 from ._by_label import ClassBalancedSampling, GroupSampling, LabelStrategy
 from ._strategy import SamplingStrategy, as_indices, as_size, as_strategy
 from ._weighted import BlockWeightedSampling
@@ -17,4 +17,5 @@ __all__ = [
     "as_indices",
     "as_size",
     "as_strategy",
+    "shuffled",
 ]

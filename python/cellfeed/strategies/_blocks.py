@@ -137,3 +137,11 @@ def _offsets_of(cells: object) -> np.ndarray:
         counts += np.bincount(stores, minlength=len(counts))
         last = stores[-1]
     return np.concatenate([[0], np.cumsum(counts)])
+
+
+def shuffled(cells: CellCollection) -> BlockShuffling:
+    """The order of ``shuffle=True``: true random, and blocks where files are compressed in chunks.
+
+    Each chunk is inflated for all of its rows.
+    """
+    return BlockShuffling(64 if cells._core.is_chunked else 1)

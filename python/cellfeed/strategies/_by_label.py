@@ -25,10 +25,13 @@ class LabelStrategy(SamplingStrategy):
     _shuffle_before_yield = True
 
     def __init__(
-        self, labels: CellLabels | str | None, label_key: str | None, indices: Indices | None
+        self,
+        labels: CellLabels | str | None,
+        label_key: CellLabels | str | None,
+        indices: Indices | None,
     ) -> None:
-        if isinstance(labels, str):
-            labels, label_key = None, labels
+        if isinstance(labels, str) or (labels is None and not isinstance(label_key, str)):
+            labels, label_key = label_key, labels  # either may come first
         name = type(self).__name__
         if (labels is None) == (label_key is None):
             raise InvalidArgumentError(f"{name} takes either labels, one a sample, or a label_key")
@@ -160,7 +163,7 @@ class GroupSampling(LabelStrategy):
 
     def __init__(
         self,
-        label_key: str | None = None,
+        label_key: CellLabels | str | None = None,
         labels: CellLabels | str | None = None,
         indices: Indices | None = None,
         drop_last: bool = False,

@@ -16,7 +16,7 @@ from ..config import Config
 from ..errors import InvalidArgumentError
 from ..loader import Loader
 from ..opening import open
-from ..strategies import BlockShuffling, SamplingStrategy, Streaming, WholeShards, as_strategy
+from ..strategies import SamplingStrategy, Streaming, WholeShards, as_strategy, shuffled
 from ..tokens import Masking
 from ._checks import require_cells
 from ._division import Division, Split
@@ -28,9 +28,6 @@ if TYPE_CHECKING or "pytorch_lightning" not in sys.modules:
     from lightning.pytorch import LightningDataModule
 else:
     from pytorch_lightning import LightningDataModule
-
-# Where rows lie in compressed chunks, each of which is inflated for all of its rows.
-_CHUNKED_BLOCK = 64
 
 
 class _LoaderOfOneEpoch(Loader[Any]):
@@ -325,7 +322,7 @@ class CellDataModule(LightningDataModule):
         """
         strategy, options = self._strategy, self._options
         if strategy is None:
-            strategy = BlockShuffling(_CHUNKED_BLOCK if self.cells._core.is_chunked else 1)
+            strategy = shuffled(self.cells)
             # The process group is there by now.
             world_size = Ranks(options.get("rank"), options.get("world_size")).now()[1]
             if self._whole_shards and world_size > 1:
