@@ -280,6 +280,57 @@ def test_new_cells_get_the_codes_of_the_trained_model(files):
     assert batch["batch"][:, 0].tolist() == adata.obs["_scvi_batch"].tolist()
 
 
+def hidden_labels(files):
+    """The cells, a third of them without their label, and the labels of all."""
+    adata = files[1].copy()
+    truth = adata.obs["kind"].astype(str).to_numpy()
+    is_hidden = np.random.default_rng(5).random(len(adata)) < 0.33
+    adata.obs["kind"] = pd.Categorical(np.where(is_hidden, None, truth))
+    return adata, truth, is_hidden
+
+
+def test_scanvi_gets_labelled_cells_beside_all_cells(files):
+    adata, _, is_hidden = hidden_labels(files)
+    data = cf.scvi.CellDataModule(
+        adata, labels_key="kind", model_name="SCANVI", batch_size=50, train_size=0.8
+    )
+    x = adata.X.toarray()
+    for loader, rows in (
+        (data.train_dataloader(), data.train_idx),
+        (data.val_dataloader(), data.val_idx),
+    ):
+        pairs = list(loader)
+        assert len(pairs) == len(loader) == -(-len(rows) // 50)
+        every = torch.cat([batch["X"] for batch, _ in pairs]).numpy()
+        assert sorted(map(tuple, every)) == sorted(map(tuple, x[rows]))
+        known = {tuple(row) for row in x[rows[~is_hidden[rows]]]}
+        for _, labelled in pairs:
+            assert list(labelled)[:5] == [
+                "X", "batch", "labels", "extra_categorical_covs", "extra_continuous_covs",
+            ]  # fmt: skip
+            assert (labelled["labels"] < 3).all()
+            assert {tuple(row) for row in labelled["X"].numpy()} <= known
+    adata.obs["kind"] = pd.Categorical([None] * len(adata), categories=["T"])
+    unlabeled = cf.scvi.CellDataModule(adata, labels_key="kind", model_name="SCANVI")
+    with pytest.raises(InvalidArgumentError, match="no cell of training has a label in 'kind'"):
+        unlabeled.train_dataloader()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_partly", [True, False])
+def test_scanvi_learns_the_labels(files, is_partly):
+    adata, truth, is_hidden = hidden_labels(files)
+    if not is_partly:
+        adata.obs["kind"] = pd.Categorical(truth)
+    data = cf.scvi.CellDataModule(adata, labels_key="kind", model_name="SCANVI")
+    scvi.settings.seed = 1
+    model = scvi.model.SCANVI(registry=data.registry, datamodule=data)
+    model.train(datamodule=data, max_epochs=40, **QUIET)
+    predicted = np.asarray(model.predict(dataloader=data.inference_dataloader()))
+    assert (predicted == truth)[is_hidden].mean() > 0.8
+    assert (predicted == truth)[~is_hidden].mean() > 0.9
+
+
 MODELS = {
     "SCVI": (scvi.model, {}),
     "SCANVI": (scvi.model, {"unlabeled_category": "NK"}),

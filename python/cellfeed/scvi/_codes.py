@@ -96,7 +96,7 @@ class Codes:
                 f"{', '.join(map(repr, foreign[:5]))}{', ...' if len(foreign) > 5 else ''}"
             )
         self.names = np.array(known, dtype=object if isinstance(known[0], str) else None)
-        self._stored = np.array(stored)
+        self._stored = np.array(stored, dtype=None if stored else np.int64)
         # Codes of categories, and last of cells without one; of numbers in their order.
         size = len(column.categories) + 1 if self._is_categorical else len(stored)
         self._code_of = np.full(size, place.get(unlabeled, -1), dtype=np.int64)
@@ -133,7 +133,10 @@ class Codes:
 
     def labels_of(self, cells: CellCollection) -> np.ndarray:
         """The label of each cell, an object array."""
+        return np.asarray(self.names.astype(object)[self.codes_of(cells)])
+
+    def codes_of(self, cells: CellCollection) -> np.ndarray:
+        """The code of each cell, int64."""
         if self.key is None:
-            return np.zeros(len(cells), dtype=object)
-        names = self.names.astype(object)
-        return np.concatenate([names[self.of(values)] for values in _pieces(cells, self.key)])
+            return np.zeros(len(cells), dtype=np.int64)
+        return np.concatenate([self.of(values) for values in _pieces(cells, self.key)])

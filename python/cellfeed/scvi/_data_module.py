@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .._arguments import as_bool, as_float, as_int, as_text
+from .._arguments import as_bool, as_int, as_text
 from .._cells.origins import Selected
 from .._iteration.rank import Ranks
 from .._options import Data, Rows
@@ -18,11 +17,11 @@ from ..collection import CellCollection
 from ..errors import InvalidArgumentError
 from ..loader import Loader
 from ..opening import open
-from ..strategies import SamplingStrategy, Streaming
+from ..strategies import SamplingStrategy, Streaming, shuffled
 from ..training._data_module import CellDataModule as AnyModelsDataModule
+from ._checks import require_genes, shares_of, warn_unless_counts
 from ._fields import Fields, Tensors
-
-_CELLS_TO_CHECK = 64
+from ._labelled import WithLabelled
 
 
 class CellDataModule(AnyModelsDataModule):
@@ -136,15 +135,15 @@ class CellDataModule(AnyModelsDataModule):
             model_name, known = registry["model_name"], registry["field_registries"]
             keys = {name: registry["setup_args"].get(name) for name in keys}
             unlabeled_category = known["labels"]["state_registry"].get("unlabeled_category")
-            _require_genes(cells, known["X"]["state_registry"]["column_names"])
+            require_genes(cells, known["X"]["state_registry"]["column_names"])
         model_name = as_text("model_name", model_name)
         self._fields = Fields(cells, keys, model_name, unlabeled_category, known)
-        _warn_unless_counts(cells, model_name)
+        warn_unless_counts(cells, model_name)
         self._train_drops_last = drop_last
         super().__init__(
             cells,
             batch_size,
-            split=_shares(train_size, validation_size),
+            split=shares_of(train_size, validation_size),
             by=split_by,
             split_seed=as_int("seed", seed, 0),
             strategy=strategy,
@@ -258,7 +257,7 @@ class CellDataModule(AnyModelsDataModule):
         if given in ((None, None), (0.9, None)):
             shares = self._division.shares
         else:
-            shares = _shares(train_size, validation_size)
+            shares = shares_of(train_size, validation_size)
             self._division = replace(self._division, shares=shares)
             self._parts = {}
         if not as_bool("shuffle_set_split", shuffle_set_split):
@@ -309,14 +308,47 @@ class CellDataModule(AnyModelsDataModule):
         """Number of cells of validation."""
         return len(self.val_idx)
 
-    def train_dataloader(self) -> Loader[Tensors]:
-        """Shuffled batches of the training cells, in another order each epoch."""
+    def train_dataloader(self) -> Any:
+        """Shuffled batches of the training cells, in another order each epoch.
+
+        For SCANVI, where some cells are unlabeled: pairs of such a batch and one of labeled cells.
+        """
         self.setup()
-        if self._train_drops_last is None:
-            n_ranks = Ranks(self._options.get("rank"), self._options.get("world_size")).now()[1]
-            n_of_rank = -(-self.n_train // n_ranks)
-            self._options["drop_last"] = n_of_rank > 1 and n_of_rank % self.batch_size == 1
-        return super().train_dataloader()
+        self._options["drop_last"] = self._drops_last(self.n_train)
+        loader = super().train_dataloader()
+        if not self._needs_labelled():
+            return loader
+        labelled = self._labelled("train")
+        options: Any = {**self._options, "drop_last": self._drops_last(len(labelled))}
+        return WithLabelled(loader, self._loader(labelled, shuffled(labelled), options))
+
+    def val_dataloader(self) -> Any:
+        """Batches of the validation cells, in the stored order; nothing where there are none."""
+        self.setup()
+        loader = super().val_dataloader()
+        if not self._needs_labelled() or isinstance(loader, list):
+            return loader
+        return WithLabelled(loader, self._in_order(self._labelled("val")))
+
+    def _drops_last(self, n_cells: int) -> bool:
+        if self._train_drops_last is not None:
+            return self._train_drops_last
+        n_ranks = Ranks(self._options.get("rank"), self._options.get("world_size")).now()[1]
+        n_of_rank = -(-n_cells // n_ranks)
+        return n_of_rank > 1 and n_of_rank % self.batch_size == 1
+
+    def _needs_labelled(self) -> bool:
+        fields = self._fields
+        return fields.model_name == "SCANVI" and fields.unlabeled in fields.labels.names
+
+    def _labelled(self, part: str) -> CellCollection:
+        """The cells of a part that have a label; those of training where it has none."""
+        labels = self._fields.labels
+        for name in (part, "train"):
+            is_labelled = labels.codes_of(self.parts[name]) < len(labels) - 1
+            if is_labelled.any():
+                return self.parts[name].filter(is_labelled)
+        raise InvalidArgumentError(f"no cell of training has a label in {labels.key!r}")
 
     def inference_dataloader(
         self, batch_size: int = 1024, indices: Rows | None = None
@@ -350,44 +382,3 @@ class CellDataModule(AnyModelsDataModule):
             As Lightning passes them.
         """
         return batch
-
-
-def _shares(train_size: float | None, validation_size: float | None) -> dict[str, float]:
-    """Name -> share of the cells; parts without any are left out."""
-    if train_size is None:
-        validation = as_float("validation_size", validation_size, 0)
-        train = 1 - validation
-    else:
-        train = as_float("train_size", train_size, 0)
-        validation = (
-            1 - train if validation_size is None else as_float("validation_size", validation_size)
-        )
-    shares = {"train": train, "val": validation, "test": 1 - train - validation}
-    if train <= 0 or min(shares.values()) < -1e-9:
-        raise InvalidArgumentError(
-            f"train_size must be above 0, and with validation_size at most 1: {train:g} and "
-            f"{validation:g}"
-        )
-    return {name: share for name, share in shares.items() if share > 1e-9}
-
-
-def _require_genes(cells: CellCollection, genes: Sequence[str]) -> None:
-    if cells.var_names.tolist() != list(genes):
-        raise InvalidArgumentError(
-            "the cells have other genes than the model, or in another order: open them with "
-            'genes=registry["field_registries"]["X"]["state_registry"]["column_names"]'
-        )
-
-
-def _warn_unless_counts(cells: CellCollection, model_name: str) -> None:
-    if model_name.lower() == "sysvi":  # takes normalised values
-        return
-    rows = np.unique(np.linspace(0, len(cells) - 1, _CELLS_TO_CHECK).astype(np.int64))
-    values = cells.read(rows, obs=[]).data
-    if (values < 0).any() or (values != np.rint(values)).any():
-        warnings.warn(
-            f"X holds values that are no counts, and {model_name} models counts; cellfeed.open("
-            '..., layer="counts") reads another matrix',
-            UserWarning,
-            stacklevel=3,
-        )

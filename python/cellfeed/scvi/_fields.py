@@ -103,13 +103,12 @@ class Fields:
             made = [batch.obs[key].astype(np.float32) for key in keys]
             return torch.from_numpy(np.stack(made, axis=1))
 
+        # scvi-tools 1.4 knows a batch of SCANVI by its first five keys, in this order.
         tensors: Tensors = {
             "X": batch.to_torch(),
             "batch": codes(self.batch),
             "labels": codes(self.labels),
-            "sample": codes(self.sample),
         }
-        # SCANVI asks for both, whether or not there are any.
         if self.categorical or self.model_name == "SCANVI":
             tensors["extra_categorical_covs"] = (
                 codes(*self.categorical) if self.categorical else None
@@ -118,6 +117,7 @@ class Fields:
             tensors["extra_continuous_covs"] = (
                 numbers(*self.continuous) if self.continuous else None
             )
+        tensors["sample"] = codes(self.sample)
         if self.size_factor is not None:
             tensors["size_factor"] = numbers(self.size_factor)
         return tensors
