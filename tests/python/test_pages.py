@@ -185,7 +185,8 @@ def test_cloud(atlas, s3, monkeypatch):
         assert len(names["cells"]) == 2200
         assert names["batch"].x.shape == (512, 40)
         assert len(cf.open("s3://atlas/shards")) == 1500
-        assert len(list(pathlib.Path("copies").glob("blocks-*"))) == 2
+        assert len(list(pathlib.Path("copies").glob("*-*.h5ad"))) == 2
+        assert len(list(pathlib.Path("blocks").glob("blocks-*"))) == 2
     finally:
         cf.set_storage_options("s3://some-public-bucket", {})
         for each in client.list_objects_v2(Bucket="atlas").get("Contents", []):
