@@ -107,13 +107,14 @@ def test_every_batch_and_the_registry_are_those_of_setup_anndata(files):
 
 def test_without_keys_every_code_is_zero(files):
     data = cf.scvi.CellDataModule(files[0])
-    (batch,) = data.inference_dataloader()
+    assert [len(batch["X"]) for batch in data.inference_dataloader()] == [128, 128, 21]
+    (batch,) = data.inference_dataloader(300)
     assert batch.keys() == {"X", "batch", "labels", "sample"}
     for key in ("batch", "labels", "sample"):
         assert batch[key].dtype == torch.int64 and torch.equal(
             batch[key], torch.zeros(277, 1).long()
         )
-    (scanvi,) = cf.scvi.CellDataModule(files[0], model_name="SCANVI").inference_dataloader()
+    (scanvi,) = cf.scvi.CellDataModule(files[0], model_name="SCANVI").inference_dataloader(300)
     assert scanvi["extra_categorical_covs"] is None and scanvi["extra_continuous_covs"] is None
     assert (data.n_batch, data.n_labels, data.n_samples) == (1, 1, 1)
 
@@ -127,7 +128,7 @@ def test_cells_without_a_label_are_the_unlabeled_ones_and_come_last(files, tmp_p
     assert np.flatnonzero(data.labels_ == "Unknown").tolist() == [3, 8]
     assert data.n_labels == 3  # what SCANVI predicts
     assert data.registry["field_registries"]["labels"]["summary_stats"]["n_labels"] == 4
-    (batch,) = data.inference_dataloader()
+    (batch,) = data.inference_dataloader(300)
     assert [data.label_keys[code] for code in batch["labels"][:, 0]] == data.labels_.tolist()
     as_b = cf.scvi.CellDataModule(adata, labels_key="kind", unlabeled_category="B")
     assert as_b.label_keys.tolist() == ["NK", "T", "B"]
@@ -215,6 +216,9 @@ def test_wrong_arguments_are_named(files, arguments, kind, text):
 
 def test_values_that_are_missing_or_no_counts_are_reported(files):
     adata = files[1].copy()
+    adata.layers["counts"] = adata.X.copy()
+    of_layer = cf.scvi.CellDataModule(cf.open(adata, layer="counts"))
+    assert of_layer.registry["setup_args"]["layer"] == "counts"
     adata.obs.iloc[5, adata.obs.columns.get_loc("age")] = np.nan
     with pytest.raises(InvalidArgumentError, match="1 cells have no value in obs column 'age'"):
         cf.scvi.CellDataModule(adata, continuous_covariate_keys=["age"])
@@ -257,7 +261,7 @@ def test_new_cells_get_the_codes_of_the_trained_model(files):
     some = files[1][files[1].obs["batch"] != "b1"].copy()
     new = cf.scvi.CellDataModule(some, registry=data.registry)
     assert new.batch_labels.tolist() == data.batch_labels.tolist()
-    (batch,) = new.inference_dataloader()
+    (batch,) = new.inference_dataloader(300)
     assert new.batch_labels[batch["batch"][:, 0]].tolist() == some.obs["batch"].tolist()
     assert new._fields.batch.counts.sum() == len(some)
     with pytest.raises(InvalidArgumentError, match="registry has the keys: leave out batch_key"):
@@ -275,7 +279,7 @@ def test_new_cells_get_the_codes_of_the_trained_model(files):
     model = scvi.model.SCVI(adata)
     outside = cf.scvi.CellDataModule(files[0], registry=model.registry)
     assert outside.batch_labels.tolist() == adata.obs["batch"].cat.categories.tolist()
-    (batch,) = outside.inference_dataloader()
+    (batch,) = outside.inference_dataloader(300)
     assert outside.batch_labels[batch["batch"][:, 0]].tolist() == adata.obs["batch"].tolist()
     assert batch["batch"][:, 0].tolist() == adata.obs["_scvi_batch"].tolist()
 

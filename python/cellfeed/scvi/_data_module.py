@@ -351,14 +351,14 @@ class CellDataModule(AnyModelsDataModule):
         raise InvalidArgumentError(f"no cell of training has a label in {labels.key!r}")
 
     def inference_dataloader(
-        self, batch_size: int = 1024, indices: Rows | None = None
+        self, batch_size: int | None = None, indices: Rows | None = None
     ) -> Loader[Tensors]:
         """All cells in the stored order, on every rank: for methods of a model that take one.
 
         Parameters
         ----------
         batch_size
-            Cells of a batch.
+            Cells of a batch; that of the module by default.
         indices
             The rows of some cells, in this order.
         """
@@ -367,7 +367,7 @@ class CellDataModule(AnyModelsDataModule):
         return Loader(
             cells,
             Streaming(),
-            batch_size,
+            self.batch_size if batch_size is None else batch_size,
             output="dense",
             collate_fn=self._fields.tensors,
             **options,

@@ -122,6 +122,10 @@ class Fields:
             tensors["size_factor"] = numbers(self.size_factor)
         return tensors
 
+    def _layer(self) -> str | None:
+        layer = self.cells._origin.options.layer
+        return layer if isinstance(layer, str) and layer != "X" else None
+
     def registry(self) -> dict[str, Any]:
         """What a model is made of, as ``setup_anndata`` would have written it."""
         n_obs, n_vars = self.cells.shape
@@ -164,7 +168,7 @@ class Fields:
             "scvi_version": scvi.__version__,
             "model_name": self.model_name,
             "setup_method_name": "setup_datamodule",
-            "setup_args": {"layer": None, **self.keys},
+            "setup_args": {"layer": self._layer(), **self.keys},
             "field_registries": fields,
         }
 
