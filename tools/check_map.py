@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 # Where readers of the package index find the project's files.
 HERE = "https://github.com/cellfeed/cellfeed/blob/main/"
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]\n]+\]: (\S+)$", re.MULTILINE)
 HEADING = re.compile(r"^#+ +(.*?)\s*$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 # Paths from the root, in documents and in comments.
@@ -30,7 +30,8 @@ def check_links(root: pathlib.Path, page: pathlib.Path) -> list[str]:
     """Links that lead nowhere; relative ones of the README, which package indexes show too."""
     faults = []
     is_readme = page == root / "README.md"
-    for target in LINK.findall(FENCE.sub("", page.read_text())):
+    for inline, defined in LINK.findall(FENCE.sub("", page.read_text())):
+        target = inline or defined
         if target.startswith(HERE):
             name, _, anchor = target.removeprefix(HERE).partition("#")
             other = root / name

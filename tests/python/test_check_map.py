@@ -57,6 +57,7 @@ def edit(path: pathlib.Path, old: str, new: str) -> None:
     [
         ("ARCHITECTURE.md", "docs/a.md#", "docs/b.md#", "the link leads nowhere"),
         ("README.md", "docs/a.md", "docs/b.md", "the link leads nowhere"),
+        ("docs/a.md", "# A", "[a]\n\n[a]: c.md\n\n# A", "the link leads nowhere: c.md"),
         ("README.md", "https://github.com/cellfeed/cellfeed/blob/main/", "", "begin the link with"),
         ("ARCHITECTURE.md", "#some-words", "#other-words", "no such heading"),
         ("ARCHITECTURE.md", "io/bytes.h", "io/gone.h", "names src/cellfeed/io/gone.h"),
