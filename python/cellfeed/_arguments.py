@@ -167,7 +167,8 @@ def as_path(name: str, value: object) -> str:
         )
     if not is_good:
         raise InvalidArgumentError(f"{name} cannot be a path: {shown(value)}")
-    return str(path)
+    # As pandas does: a shell would have, and a folder called "~" is nobody's wish.
+    return os.path.expanduser(path) if path.startswith("~") else str(path)
 
 
 def is_url(path: str) -> bool:
@@ -196,7 +197,7 @@ def as_folder(name: str, value: object) -> str:
 
 def is_anndata(value: object) -> TypeGuard[anndata.AnnData]:
     """True for what has the names of cells and genes, without importing anndata."""
-    return hasattr(value, "obs_names") and hasattr(value, "var_names")
+    return all(hasattr(value, name) for name in ("obs_names", "var_names", "isbacked"))
 
 
 def refuse_unordered(values: object, name: str, what: str) -> None:

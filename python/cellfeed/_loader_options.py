@@ -16,14 +16,17 @@ _REFLEXES = {
     "dataset": "the cells are the first argument",
     "device": "write batch.to(device), or collate_fn=lambda batch: batch.to(device)",
     "generator": "write seed=",
+    "convert": "write collate_fn=",
     "label_key": "write obs=",
     "label_keys": "write obs=",
+    "layer": "open the files with it: cellfeed.open(path, layer=...)",
     "num_workers": "the core reads ahead on threads of its own: write threads=, or nothing",
     "obs_keys": "write obs=",
     "persistent_workers": "there are no worker processes: leave it out",
     "prefetch_factor": "write fetch_factor= or memory_budget=",
     "sampler": "write strategy=",
     "batch_sampler": "write strategy= and batch_size=",
+    "use_cuda": "write collate_fn=lambda batch: batch.to('cuda')",
     "worker_init_fn": "there are no worker processes: leave it out",
 }
 

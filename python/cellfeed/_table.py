@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arguments import as_int, as_names, as_row_numbers, as_text
+from ._arguments import as_int, as_names, as_row_numbers, as_text, is_url
 from ._cells.closed import Closed
 from ._cells.foreign_names import no_such_attribute, not_settable
 from ._cells.genes import report_left_out
@@ -108,9 +108,10 @@ class CellTable:
         ) + "".join(f"\n    {kind}: {', '.join(names)}" for kind, names in further.items() if names)
 
     def _repr_html_(self) -> str:
-        return repr(self) if isinstance(self._core, Closed) else html_of(
-            cast("Cells", self), repr(self).splitlines()[0]
-        )  # fmt: skip
+        if isinstance(self._core, Closed):
+            return repr(self)
+        is_remote = any(map(is_url, self._origin.paths))
+        return html_of(cast("Cells", self), repr(self).splitlines()[0], reads=not is_remote)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -87,8 +87,8 @@ class CellCollection(CellTable):
         ----------
         table
             A pandas DataFrame or Series with the names of the cells as its index; a polars
-            DataFrame or an Arrow table with a column ``"obs_names"``; or the path of a CSV file
-            whose first column has the names.
+            DataFrame or an Arrow table with a column ``"obs_names"``; or the path of a CSV or TSV
+            file whose first column has the names, read as ``pandas.read_csv`` does.
         on
             An obs column to match by instead, as ``"donor"`` for a table with a row for each donor.
             The table has it as a column, or as its index.

@@ -125,7 +125,7 @@ def test_a_damaged_copy_is_an_error_and_never_other_values(cache, tmp_path):
         held[:-1] + bytes([held[-1] ^ 1]): "the checksum is",
     }.items():
         copy.write_bytes(damaged)
-        with pytest.raises(CorruptDataError, match=f"its copy .*{words}.*, and the store is not"):
+        with pytest.raises(CorruptDataError, match=f"is damaged .*{words}.*cache fetch"):
             cf.open(url, offline=True)
     copy.write_bytes(held)
     assert len(cf.open(url, offline=True)) == 500

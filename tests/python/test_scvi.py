@@ -207,6 +207,7 @@ def test_an_epoch_has_every_training_cell_once_and_no_last_batch_of_one_cell(fil
         ({"continuous_covariate_keys": [3]}, InvalidTypeError, "continuous_covariate_keys"),
         ({"batch_size": 0}, InvalidArgumentError, "batch_size"),
         ({"split_by": "age"}, InvalidTypeError, "by must be a column of labels"),
+        ({"split_by": "typo"}, NoSuchKeyError, "typo"),
     ],
 )
 def test_wrong_arguments_are_named(files, arguments, kind, text):
@@ -315,9 +316,31 @@ def test_scanvi_gets_labelled_cells_beside_all_cells(files):
             assert (labelled["labels"] < 3).all()
             assert {tuple(row) for row in labelled["X"].numpy()} <= known
     adata.obs["kind"] = pd.Categorical([None] * len(adata), categories=["T"])
-    unlabeled = cf.scvi.CellDataModule(adata, labels_key="kind", model_name="SCANVI")
-    with pytest.raises(InvalidArgumentError, match="no cell of training has a label in 'kind'"):
-        unlabeled.train_dataloader()
+    with pytest.raises(InvalidArgumentError, match="no cell has a label in obs column 'kind'"):
+        cf.scvi.CellDataModule(adata, labels_key="kind", model_name="SCANVI")
+
+
+def test_scanvi_is_not_trained_without_its_name(files):
+    adata = hidden_labels(files)[0]
+    unnamed = cf.scvi.CellDataModule(adata, labels_key="kind")
+    model = scvi.model.SCANVI(registry=unnamed.registry, datamodule=unnamed)
+    with pytest.raises(InvalidArgumentError, match='give CellDataModule model_name="SCANVI"'):
+        model.train(datamodule=unnamed, max_epochs=1, **QUIET)
+    named = cf.scvi.CellDataModule(adata, labels_key="kind", model_name="SCANVI")
+    model = scvi.model.SCVI(registry=named.registry)
+    model.train(datamodule=named, max_epochs=1, **QUIET)
+    assert np.isfinite(model.history["elbo_train"].iloc[-1, 0])
+
+
+def test_other_cells_need_no_labels(files):
+    data = data_module(files, model_name="SCANVI", unlabeled_category="NK")
+    other = files[1][:50].copy()
+    del other.obs["kind"]
+    new = cf.scvi.CellDataModule(other, registry=data.registry)
+    (batch,) = new.inference_dataloader(300)
+    assert set(new.labels_) == {"NK"} and (batch["labels"] == 2).all()
+    with pytest.raises(InvalidTypeError, match=r"registry must be model\.registry"):
+        cf.scvi.CellDataModule(other, registry="model")
 
 
 @pytest.mark.slow

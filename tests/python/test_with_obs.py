@@ -63,6 +63,7 @@ def table_for(cells, seed=7):
             "text": rng.choice(["x", "y"], n).astype(object),
             "count": rng.integers(0, 9, n),
             "big": rng.integers(2**40, 2**41, n),
+            "whole": np.arange(n, dtype=np.int32),
             "score": rng.normal(size=n),
             "is_good": rng.random(n) < 0.5,
         },
@@ -182,6 +183,17 @@ def test_tables_over_tables(cells):
         (lambda t: t, {"on": "nix"}, NoSuchKeyError, "nix"),
         (lambda t: t.to_dict(), {}, InvalidTypeError, "DataFrame"),
         (lambda t: pd.Series([1], index=[1], name="a"), {"on": "donor"}, InvalidTypeError, "text"),
+        (lambda t: t.iloc[:0], {}, InvalidArgumentError, "no rows"),
+        (lambda t: pd.concat([t, t[["kind"]]], axis=1), {}, InvalidArgumentError, "'kind' twice"),
+        (lambda t: t, {"on": "donor"}, InvalidArgumentError, "none of the values of 'donor'"),
+        (
+            lambda t: t.reset_index(drop=True),
+            {"on": "donor"},
+            InvalidArgumentError,
+            "the table has no column 'donor'; it has: kind",
+        ),
+        (lambda t: t.set_index(["kind", "text"]), {}, InvalidArgumentError, "several levels"),
+        (lambda t: "none.csv", {}, cf.errors.NotFoundError, "none.csv: there is no such file"),
         (lambda t: t.assign(kind=[["list"]] * len(t)), {}, cf.errors.CellfeedError, "kind"),
     ],
 )
@@ -246,3 +258,57 @@ def test_arrays_are_taken_where_columns_are(cells):
     ):
         with pytest.raises(kind, match=words):
             cells.split({"a": 0.5, "b": 0.5}, by=wrong)
+
+
+def test_numbers_keep_their_type_and_large_ones_are_not_rounded(folder):
+    cells = cf.open(f"{folder}/*.h5ad")
+    large = pd.DataFrame({"big": [2**53 + 1], "flag": [True]}, index=cells.obs_names[:1])
+    with pytest.raises(cf.errors.CellfeedError, match="cannot hold exactly"):
+        cells.with_obs(large).obs_values("big")
+    some = cells.filter(np.arange(40, 70))
+    whole = pd.DataFrame(
+        {"big": 2**53 + np.arange(30), "flag": np.arange(30) % 2 == 0}, index=some.obs_names
+    )
+    added = some.with_obs(whole, how="exact")
+    assert added.obs_values("big").dtype == np.int64 and added.obs_values("flag").dtype == np.bool_
+    assert added.obs_values("big").tolist() == whole["big"].tolist()
+    assert added.obs_values("flag").tolist() == whole["flag"].tolist()
+
+
+def test_a_cell_that_is_chosen_twice_is_one_cell(folder):
+    cells = cf.open(f"{folder}/*.h5ad")[[3, 3, 70, 3]]
+    added = cells.with_obs(pd.Series(["x", "y"], index=list(cells.obs_names[1:3]), name="mine"))
+    assert added.obs["mine"].tolist() == ["x", "x", "y", "x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.csv", "", "a.csv: pandas reads no CSV"),
+        ("a.csv", "name,kind\n", "no rows"),
+        ("a.csv", b"name,kind\nc0_1,\xe9\n", "a.csv: pandas reads no CSV"),
+        ("a.csv", "name\nc0_1\n", "no columns"),
+        ("a.csv", 'name,kind\n"c0_1,x\n', "a.csv: pandas reads no CSV"),
+    ],
+)
+def test_files_that_are_no_tables_are_named(folder, tmp_path, name, text, words):
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InvalidArgumentError, match=words):
+        cf.open(f"{folder}/*.h5ad").with_obs(tmp_path / name)
+
+
+def test_names_in_csv_files_are_text(tmp_path):
+    adata = adata_of(20, 0)
+    adata.obs_names = [f"{i:03}" for i in range(20)]
+    adata.obs["pid"] = pd.Categorical([f"{i % 4:03}" for i in range(20)])
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    cells = cf.open(tmp_path / "a.h5ad")
+    (tmp_path / "cells.csv").write_text("name,age\n007,7\n003,3.25\n")
+    added = cells.with_obs(tmp_path / "cells.csv")
+    assert added.obs["age"].iloc[[7, 3]].tolist() == [7, 3.25]
+    (tmp_path / "donors.csv").write_text("age,pid\n50,000\n51,001\n52,002\n53,003\n")
+    by_donor = cells.with_obs(tmp_path / "donors.csv", on="pid", how="exact")
+    assert by_donor.obs["age"].tolist() == [50 + i % 4 for i in range(20)]
+    (tmp_path / "lanes.tsv").write_text("lane\tchip\n1\ta\n2\tb\n3\tc\n")
+    by_lane = cells.with_obs(tmp_path / "lanes.tsv", on="lane")
+    assert by_lane.obs["chip"].tolist() == ["_abc"[lane] for lane in adata.obs["lane"]]

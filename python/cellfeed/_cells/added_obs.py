@@ -11,10 +11,13 @@ from .. import _core
 from .._arguments import as_choice, as_path, as_text, shown
 from .._extras import pd
 from .._options import HOW, How
-from ..errors import InvalidArgumentError, InvalidTypeError
+from ..errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from .labels import look_up_labels
 from .protocols import Cells
 from .tables import frame_of
+
+# Columns of tables without an index that have the names of cells.
+_NAMES = ("obs_names", "_index", "__index_level_0__", "index", "cell_id", "barcode")
 
 
 def matched(cells: Cells, table: Any, on: str | None, how: How) -> pd.DataFrame:
@@ -28,11 +31,15 @@ def matched(cells: Cells, table: Any, on: str | None, how: How) -> pd.DataFrame:
         As for :meth:`~cellfeed.CellCollection.with_obs`.
     """
     as_choice("how", how, HOW)
-    frame = _frame_of(table)
     key = None if on is None else as_text("on", on)
-    rows, frame = _keyed(frame, key)
-    if not len(frame.columns):
-        raise InvalidArgumentError("the table has no columns to add")
+    rows, frame = _keyed(_frame_of(table, key), key)
+    if not len(frame.columns) or not len(frame):
+        raise InvalidArgumentError("the table has no columns to add, or no rows")
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise InvalidArgumentError(f"the table has the column {twice!r} twice")
+    if isinstance(rows, pd.MultiIndex):
+        raise InvalidArgumentError("the table has an index of several levels: give it one")
     places = _of_names(cells, rows) if key is None else _of_labels(cells, rows, key)
     what = "cells" if key is None else f"values of {key!r}"
     if how == "exact":
@@ -48,10 +55,25 @@ def matched(cells: Cells, table: Any, on: str | None, how: How) -> pd.DataFrame:
     )
 
 
-def _frame_of(table: Any) -> pd.DataFrame:
+def _read_csv(path: str, on: str | None) -> pd.DataFrame:
+    """With the names, or the column to match by, as text: "007" is a name."""
+    plain = path.removesuffix(".gz").lower()
+    how: dict[str, Any] = {"sep": "\t" if plain.endswith((".tsv", ".txt")) else ","}
+    try:
+        head = pd.read_csv(path, nrows=0, **how)
+        key = on if on in head.columns else head.columns[0]
+        return pd.read_csv(
+            path, index_col=key, dtype={key: str}, float_precision="round_trip", **how
+        )
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{path}: there is no such file") from error
+    except (OSError, ValueError, IndexError, TypeError) as error:
+        raise InvalidArgumentError(f"{path}: pandas reads no CSV from it: {error}") from error
+
+
+def _frame_of(table: Any, on: str | None) -> pd.DataFrame:
     if isinstance(table, (str, os.PathLike)):
-        path = as_path("table", table)
-        return pd.read_csv(path, index_col=0, sep=None, engine="python")
+        return _read_csv(as_path("table", table), on)
     if hasattr(table, "iloc"):
         return table.to_frame() if hasattr(table, "to_frame") else table
     if hasattr(table, "__arrow_c_stream__"):
@@ -69,8 +91,12 @@ def _keyed(frame: pd.DataFrame, on: str | None) -> tuple[pd.Index, pd.DataFrame]
     is_numbered = isinstance(frame.index, pd.RangeIndex) and frame.index.equals(
         pd.RangeIndex(len(frame))
     )
+    if on is not None and is_numbered and frame.index.name != on:
+        raise InvalidArgumentError(
+            f"the table has no column {on!r}; it has: {', '.join(map(str, frame.columns))}"
+        )
     if on is None and is_numbered:
-        for name in ("_index", "obs_names", "index", "cell_id", "barcode"):
+        for name in _NAMES:
             if name in frame.columns:
                 return pd.Index(frame[name]), frame.drop(columns=name)
         raise InvalidArgumentError(
@@ -110,23 +136,31 @@ def _of_names(cells: Cells, rows: pd.Index) -> np.ndarray:
     places = _places(rows, names)
     _require_unique(rows, places, "cells")
     if not names.is_unique:
-        is_repeated = names.duplicated(keep=False) & (places >= 0)
-        if is_repeated.any():
-            first = int(is_repeated.argmax())
-            raise InvalidArgumentError(
-                f"{int(is_repeated.sum()):,} cells that the table has a row for share their name "
-                f"with another cell, the first of them {names[first]!r}, so that it is not known "
-                "whose row it is: match by a column of obs with on=, or open the files one at a "
-                "time"
-            )
+        _require_one_cell_a_name(cells, names, places)
     return places
+
+
+def _require_one_cell_a_name(cells: Cells, names: pd.Index, places: np.ndarray) -> None:
+    """Refuse rows for a name of several cells; a cell may be chosen several times."""
+    repeated = np.flatnonzero(names.duplicated(keep=False) & (places >= 0))
+    files, rows = cells.locate(repeated)
+    where = pd.DataFrame({"name": names[repeated], "file": files, "row": rows}).drop_duplicates()
+    shared = where["name"].duplicated(keep=False)
+    if shared.any():
+        raise InvalidArgumentError(
+            f"{int(shared.sum()):,} cells that the table has a row for share their name with "
+            f"another cell, the first of them {where['name'][shared].iloc[0]!r}, so that it is not "
+            "known whose row it is: match by a column of obs with on=, or open the files one at a "
+            "time"
+        )
 
 
 def _of_labels(cells: Cells, rows: pd.Index, on: str) -> np.ndarray:
     codes, labels = look_up_labels(cells, on)
-    if rows.inferred_type in ("integer", "boolean", "floating") and all(
-        isinstance(label, str) for label in labels
-    ):
+    are_texts = all(isinstance(label, str) for label in labels)
+    if rows.inferred_type == "string" and not are_texts:
+        rows = pd.Index(pd.to_numeric(rows, errors="coerce"))
+    if rows.inferred_type in ("integer", "boolean", "floating") and are_texts:
         raise InvalidTypeError(
             f"obs column {on!r} holds text, and the table's {on!r} holds {rows.dtype}: make one "
             "like the other"
@@ -163,8 +197,6 @@ def _require_all(cells: Cells, places: np.ndarray, rows: pd.Index, what: str) ->
 
 def _taken(column: pd.Series, places: np.ndarray) -> Any:
     """Its values for the cells, missing where there is none; whole numbers stay whole numbers."""
-    values = column.array
-    kind = getattr(values.dtype, "kind", "")
-    if (places < 0).any() and isinstance(values.dtype, np.dtype) and kind in "iub":
-        values = column.convert_dtypes().array
-    return values.take(places, allow_fill=True)
+    if (places < 0).any() and isinstance(column.dtype, np.dtype) and column.dtype.kind in "iub":
+        column = column.convert_dtypes()
+    return column.array.take(places, allow_fill=True)

@@ -14,7 +14,7 @@ _MOST_CELLS = 1_000_000
 _MOST_LABELS = 5
 
 
-def html_of(cells: Cells, title: str) -> str:
+def html_of(cells: Cells, title: str, *, reads: bool) -> str:
     """A heading, and a table with a row for each obs column.
 
     Parameters
@@ -23,11 +23,11 @@ def html_of(cells: Cells, title: str) -> str:
         The cells. Columns are read if there are at most a million.
     title
         The heading, as plain text.
+    reads
+        Whether columns are read at all, which takes requests where files are in a bucket.
     """
-    rows = [
-        (name, *(_what(cells, name) if len(cells) <= _MOST_CELLS else ("", "")))
-        for name in cells.obs_keys()
-    ]
+    reads = reads and len(cells) <= _MOST_CELLS
+    rows = [(name, *(_what(cells, name) if reads else ("", ""))) for name in cells.obs_keys()]
     return f"<p><b>{html.escape(title)}</b></p>{_table(('obs', 'type', 'values'), rows)}"
 
 

@@ -48,8 +48,8 @@ def warn_unless_counts(cells: CellCollection, model_name: str) -> None:
     values = cells.read(rows, obs=[]).data
     if (values < 0).any() or (values != np.rint(values)).any():
         warnings.warn(
-            f"X holds values that are no counts, and {model_name} models counts; cellfeed.open("
-            '..., layer="counts") reads another matrix',
+            f"X holds values that are no counts, and {model_name} models counts; "
+            "cellfeed.open(..., layer=...) reads another matrix",
             UserWarning,
             stacklevel=3,
         )

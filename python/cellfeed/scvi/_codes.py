@@ -54,6 +54,8 @@ class Codes:
         Labels that some cell has: sorted, or in the order of the categories.
     counts
         Cells of each label, int64.
+    constant
+        The code of all cells where there is no column.
     """
 
     def __init__(
@@ -65,8 +67,18 @@ class Codes:
         names: Sequence[Any] | None = None,
     ) -> None:
         self.key = key
+        self.constant = 0
         if key is None:
             self.names, self.counts = np.array([0]), np.array([len(cells)])
+            return
+        if names is not None and unlabeled is not None and key not in cells.obs_keys():
+            # Other cells of a trained model, which is to find their labels.
+            self.key = None
+            known = self._known([], True, unlabeled, names)
+            self.names = np.array(known, dtype=object)
+            self.constant = len(known) - 1
+            self.counts = np.zeros(len(known), dtype=np.int64)
+            self.counts[-1] = len(cells)
             return
         column = cells.obs_column(key)
         self._is_categorical = column.is_categorical
@@ -138,5 +150,5 @@ class Codes:
     def codes_of(self, cells: CellCollection) -> np.ndarray:
         """The code of each cell, int64."""
         if self.key is None:
-            return np.zeros(len(cells), dtype=np.int64)
+            return np.full(len(cells), self.constant, dtype=np.int64)
         return np.concatenate([self.of(values) for values in _pieces(cells, self.key)])

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from scvi.module import SCANVAE
 
-from .._arguments import as_bool, as_int, as_text
+from .._arguments import as_bool, as_int, as_text, shown
 from .._cells.origins import Selected
 from .._iteration.rank import Ranks
 from .._options import Data, Rows
 from ..collection import CellCollection
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, InvalidTypeError
 from ..loader import Loader
 from ..opening import open
 from ..strategies import SamplingStrategy, Streaming, shuffled
@@ -128,7 +129,11 @@ class CellDataModule(AnyModelsDataModule):
             "continuous_covariate_keys": continuous_covariate_keys,
         }
         known: Mapping[str, Any] | None = None
+        if split_by is not None:
+            cells.obs_column(as_text("split_by", split_by))
         if registry is not None:
+            if not isinstance(registry, Mapping):
+                raise InvalidTypeError(f"registry must be model.registry, not {shown(registry)}")
             given = [name for name, key in keys.items() if key is not None]
             if given:
                 raise InvalidArgumentError(f"registry has the keys: leave out {', '.join(given)}")
@@ -218,7 +223,7 @@ class CellDataModule(AnyModelsDataModule):
     @property
     def labels_(self) -> np.ndarray:
         """The label of each cell in ``labels_key``, an object array."""
-        if self._fields.labels.key is None:
+        if self._fields.keys["labels_key"] is None:
             raise InvalidArgumentError(f"{self._fields.model_name} needs labels: give labels_key")
         return self._fields.labels.labels_of(self._fields.cells)
 
@@ -338,8 +343,14 @@ class CellDataModule(AnyModelsDataModule):
         return n_of_rank > 1 and n_of_rank % self.batch_size == 1
 
     def _needs_labelled(self) -> bool:
+        """Whether the model that is trained, or is to be, learns from labelled cells."""
         fields = self._fields
-        return fields.model_name == "SCANVI" and fields.unlabeled in fields.labels.names
+        is_named = fields.model_name == "SCANVI"
+        plan = getattr(self.trainer, "lightning_module", None)
+        is_scanvi = is_named if plan is None else isinstance(plan.module, SCANVAE)
+        if is_scanvi and not is_named:
+            raise InvalidArgumentError('to train SCANVI, give CellDataModule model_name="SCANVI"')
+        return is_scanvi and fields.unlabeled in fields.labels.names
 
     def _labelled(self, part: str) -> CellCollection:
         """The cells of a part that have a label; those of training where it has none."""

@@ -12,6 +12,7 @@ import torch
 from .._arguments import as_names
 from ..batch import Batch
 from ..collection import CellCollection
+from ..errors import InvalidArgumentError
 from ._codes import Codes, require_numbers
 
 Tensors: TypeAlias = "dict[str, torch.Tensor | None]"
@@ -57,6 +58,8 @@ class Fields:
 
         self.batch = codes("batch", "batch_key")
         self.labels = codes("labels", "labels_key", unlabeled)
+        if model_name == "SCANVI" and known is None and self.labels.names.tolist() == [unlabeled]:
+            raise InvalidArgumentError(f"no cell has a label in obs column {self.labels.key!r}")
         self.sample = codes("sample", "sample_key")
         argument = "categorical_covariate_keys"
         mapping = state("extra_categorical_covs").get("mappings", {})
@@ -92,7 +95,7 @@ class Fields:
 
         def codes(*columns: Codes) -> torch.Tensor:
             made = [
-                np.zeros(len(batch), dtype=np.int64)
+                np.full(len(batch), column.constant, dtype=np.int64)
                 if column.key is None
                 else column.of(batch.obs[column.key])
                 for column in columns

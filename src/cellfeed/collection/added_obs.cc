@@ -85,17 +85,13 @@ std::shared_ptr<const format::RowStore> with_added_obs(
 
 std::shared_ptr<arrow::Table> spread_rows(const std::shared_ptr<arrow::Table>& columns,
                                           const RowSelection& selected, std::int64_t n_stored) {
-  std::vector<std::int64_t> row_of(static_cast<std::size_t>(n_stored), -1);
+  // Rows that are not selected are never read. As missing ones they would make numbers floats.
+  std::vector<std::int64_t> row_of(static_cast<std::size_t>(n_stored), 0);
   for (std::int64_t i = 0; i < selected.size(); ++i)
     row_of[static_cast<std::size_t>(selected.row(i))] = i;
   arrow::Int64Builder builder;
   matrix::check_arrow(builder.Reserve(n_stored), "add obs");
-  for (const std::int64_t row : row_of) {
-    if (row < 0)
-      builder.UnsafeAppendNull();
-    else
-      builder.UnsafeAppend(row);
-  }
+  for (const std::int64_t row : row_of) builder.UnsafeAppend(row);
   const std::shared_ptr<arrow::Array> rows = matrix::check_arrow(builder.Finish(), "add obs");
   return matrix::check_arrow(arrow::compute::Take(columns, rows), "add obs").table();
 }

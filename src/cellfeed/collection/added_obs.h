@@ -15,7 +15,7 @@ std::shared_ptr<const format::RowStore> with_added_obs(
     std::shared_ptr<const format::RowStore> store, std::shared_ptr<arrow::Table> columns,
     std::uint64_t content);
 
-// The columns for all stored rows: missing where no row is selected. columns: one value for each
+// The columns for all stored rows: any value where no row is selected. columns: one value for each
 // selected row.
 std::shared_ptr<arrow::Table> spread_rows(const std::shared_ptr<arrow::Table>& columns,
                                           const RowSelection& selected, std::int64_t n_stored);

@@ -146,8 +146,9 @@ class CachedFiles final : public io::FileSystem {
     const CopyState state = state_of_copy(directory, copy->name, copy->version.size);
     if (!state.is_there)
       throw_error(ErrorKind::kCorruptData, given,
-                  "its copy {} {}, and the store is not asked while it is offline",
-                  directory.path_of(copy->name), state.damage.empty() ? "is gone" : state.damage);
+                  "its copy {} is damaged ({}), and the store is not asked while it is offline; "
+                  "`cellfeed cache fetch` copies it again where there is a network",
+                  directory.path_of(copy->name), state.damage.empty() ? "gone" : state.damage);
     return open_as(given, directory, copy->name, options);
   }
   std::shared_ptr<const io::OpenDirectory> open_directory(const std::string& given) const override {
