@@ -24,7 +24,7 @@ def path(tmp_path_factory):
 
 def test_every_argument_of_a_loader_is_among_its_options(path):
     arguments = set(inspect.signature(cf.Loader.__init__).parameters)
-    arguments -= {"self", "cells", "strategy", "collate_fn"}
+    arguments -= {"self", "cells", "strategy", "shuffle", "collate_fn", "unknown"}
     assert arguments == {f.name for f in dataclasses.fields(LoaderOptions)} - FOUND_OUT
     assert cf.Loader(cf.open(path), cf.Streaming())._options == LoaderOptions()
 

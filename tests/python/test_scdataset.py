@@ -579,9 +579,6 @@ def test_names_of_files_are_no_collection(tmp_path):
     texts = ["a text", "another"] * 20
     batches = list(cf.scDataset(texts, cf.Streaming(), 16))
     assert [text for batch in batches for text in batch] == texts
-    with pytest.raises(cf.errors.InvalidTypeError, match=r"cellfeed\.open") as error:
-        cf.Loader(path, cf.Streaming(), 8)
-    assert "scDataset" not in str(error.value)
 
 
 def test_map_style_data_sets_are_read_by_their_numbers(tmp_path):

@@ -20,6 +20,7 @@ strategy = cf.BlockShuffling(64)
 # The batches of a dense loader hold arrays; collate_fn decides what is yielded.
 dense = Loader(cells, strategy, 1024, output="dense", dtype="float64", transforms=[cf.Log1p()])
 assert_type(dense, Loader[Batch[np.ndarray]])
+assert_type(Loader("a.h5ad", shuffle=True), Loader[Batch[csr_matrix]])
 for batch in dense:
     assert_type(batch, Batch[np.ndarray])
     assert_type(batch.x, np.ndarray)
