@@ -167,7 +167,7 @@ def as_path(name: str, value: object) -> str:
         )
     if not is_good:
         raise InvalidArgumentError(f"{name} cannot be a path: {shown(value)}")
-    # As pandas does: a shell would have, and a folder called "~" is nobody's wish.
+    # As pandas does: nobody means a folder that is called "~".
     return os.path.expanduser(path) if path.startswith("~") else str(path)
 
 

@@ -8,7 +8,7 @@ from ._arguments import absolute
 from ._cells.open_options import OpenOptions
 from ._cells.protocols import Cells
 from ._cores import files_core
-from ._several import with_obs
+from ._several import with_default_obs
 from .collection import CellCollection
 from .errors import CorruptDataError
 from .storage import public_options, take_public_options
@@ -42,7 +42,9 @@ def _reopen(
 ) -> CellCollection:
     take_public_options(storage)
     # What there was to say was said when they were opened first.
-    cells = with_obs(CellCollection(files_core(paths, options), Files(paths, options), []), obs)
+    cells = with_default_obs(
+        CellCollection(files_core(paths, options), Files(paths, options), []), obs
+    )
     if cells.fingerprint != fingerprint:
         raise CorruptDataError(
             "the files are not those that this collection was opened from: they changed since, or "

@@ -69,10 +69,10 @@ def open_several(
 ) -> CellCollection:
     tables = {i: table_of(item.obs) for i, item in enumerate(items) if is_anndata(item)}
     core = several_core(items, options, tables)
-    return with_obs(CellCollection(core, Several(items, options), []), obs)
+    return with_default_obs(CellCollection(core, Several(items, options), []), obs)
 
 
-def with_obs(cells: CellCollection, obs: Sequence[str] | str | None) -> CellCollection:
+def with_default_obs(cells: CellCollection, obs: Sequence[str] | str | None) -> CellCollection:
     cells.default_obs = [] if obs is None else as_names("obs", obs)
     for name in cells.default_obs:
         cells.obs_column(name)

@@ -62,8 +62,8 @@ class CellCollection(CellTable):
             An expression as of pandas' ``query``: ``"tissue == 'lung' and n_counts > 500"``. It
             takes ``== != < <= > >= in``, ``not in``, ``is missing``, ``is not missing``, ``and or
             not``, and names in backticks. A missing value passes only ``!=``, ``not in`` and ``is
-            missing``, a missing boolean neither alone nor after ``not``. Or a dict of column ->
-            value or list of values; a mask; row numbers in any order; a slice.
+            missing``. A missing boolean passes neither ``column`` nor ``not column``. Or a dict of
+            column -> value or list of values; a mask; row numbers in any order; a slice.
 
         Raises
         ------

@@ -385,7 +385,7 @@ class Loader(BatchDataset[Yielded]):
         return cast(LoaderStats, counted)
 
 
-# What notebooks show, and the arguments that there are: unknown ones are taken to be refused.
+# ``unknown`` exists only to refuse misspelt arguments: help() and notebooks do not show it.
 Loader.__signature__ = inspect.Signature(
     [
         parameter

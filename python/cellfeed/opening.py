@@ -28,7 +28,7 @@ from ._options import (
     UnknownLabel,
     Verify,
 )
-from ._several import items_of, open_several, with_obs
+from ._several import items_of, open_several, with_default_obs
 from .collection import CellCollection
 from .errors import CorruptDataError, InvalidArgumentError, InvalidTypeError
 from .storage import add_options, set_for_paths, taken_back_on_failure
@@ -171,7 +171,7 @@ def open(
     offline
         ``True`` reads files of buckets and servers from whole copies in the cache, without asking
         for their version; a file that is not there is an error. ``cellfeed cache fetch PATH...``
-        makes the copies. ``None``: as ``CELLFEED_OFFLINE`` in the environment says.
+        makes the copies. ``None``: as before for this bucket, else as ``CELLFEED_OFFLINE`` says.
     genome
         Of 10x ``.h5`` files: features of this genome only. A file of Cell Ranger 2 with a matrix
         for each of several genomes has to be told which.
@@ -335,14 +335,16 @@ def _opened(
         return open_several(data, options, obs)
     # A glob is looked up once: a file that is added later is none of these.
     paths = _core.expand_paths([str(path) for path in data])
-    return with_obs(CellCollection(files_core(paths, options), Files(paths, options), []), obs)
+    return with_default_obs(
+        CellCollection(files_core(paths, options), Files(paths, options), []), obs
+    )
 
 
 def _open_in_memory(
     adata: anndata.AnnData, options: OpenOptions, obs: Sequence[str] | str | None
 ) -> CellCollection:
     core = anndata_core(adata, options, table_of(adata.obs))
-    return with_obs(CellCollection(core, InMemory(adata, options), []), obs)
+    return with_default_obs(CellCollection(core, InMemory(adata, options), []), obs)
 
 
 @dataclass(frozen=True)

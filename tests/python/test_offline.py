@@ -20,7 +20,8 @@ CLOSED = "http://127.0.0.1:9"  # nothing listens there: who asks the store fails
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CELLFEED_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    yield tmp_path / "cache"
+    cf.set_storage_options("s3://atlas", {})
 
 
 def run(*arguments, code=0):
@@ -58,7 +59,8 @@ def test_everything_that_was_fetched_is_read_without_a_network(
     n_files = 2 + sum(
         file.is_file() for name in ("a.zarr", "shards") for file in (tmp_path / name).rglob("*")
     )
-    assert fetched["files"] == n_files == len(list(cache.glob(".*.json")))
+    assert fetched["files"] == n_files
+    assert n_files == sum("listing" not in note.name for note in cache.glob(".*.json"))
     assert fetched["bytes"] > (tmp_path / "a.h5ad").stat().st_size
     run("cache", "verify")
     online = [cf.open(path).fingerprint for path in ("s3://atlas/files/a.h5ad", *paths[1:])]
@@ -163,3 +165,40 @@ def test_a_program_caches_the_inputs_that_it_reads(bucket, tmp_path, monkeypatch
     run("shard", "s3://atlas/a.h5ad", "--output-dir", tmp_path / "two", *cache)
     for name in ("one", "two"):
         assert_cells(cf.open(tmp_path / name), adata)
+
+
+def test_a_chunk_that_is_not_cached_is_an_error_and_not_zeros(bucket, cache, tmp_path, monkeypatch):
+    adata = write_cells(tmp_path / "a.h5ad")
+    adata.X = adata.X.toarray() + 1
+    write_store(adata, tmp_path / "a.zarr", 3)
+    store_folder(bucket, tmp_path / "a.zarr", "a.zarr")
+    cf.open("s3://atlas/a.zarr", cache="files")[:3].X  # noqa: B018  # some of its chunks
+    with pytest.raises(CellfeedError, match=r"files of this folder are cached .* cache fetch"):
+        cf.open("s3://atlas/a.zarr", offline=True)
+    run("cache", "fetch", "s3://atlas/a.zarr")
+    cells = cf.open("s3://atlas/a.zarr", offline=True)
+    assert (cells.read(slice(None)).to_numpy() == adata.X).all()
+    notes = {json.loads(n.read_text()).get("of"): n for n in cache.glob(".*.json")}
+    chunk = next(note for of, note in notes.items() if of.startswith("s3://atlas/a.zarr/X/c/"))
+    (cache / chunk.name[1:].removesuffix(".json")).unlink()
+    chunk.unlink()
+    with pytest.raises(CellfeedError, match=r"is not cached .* cache fetch"):
+        cf.open("s3://atlas/a.zarr", offline=True).read(slice(None))
+    cf.set_storage_options("s3://atlas", {})
+    run("cache", "fetch", "s3://atlas/a.zarr")
+    go_offline(monkeypatch)
+    again = cf.open("s3://atlas/a.zarr").read(slice(None))
+    assert (again.to_numpy() == adata.X).all()
+    run("cache", "clear")
+    assert not list(cache.glob(".listing-*"))
+
+
+def test_a_glob_of_which_a_file_is_not_cached_is_an_error(bucket, cache, tmp_path, monkeypatch):
+    write_cells(tmp_path / "a.h5ad")
+    for name in ("a", "b"):
+        bucket.upload_file(str(tmp_path / "a.h5ad"), "atlas", f"raw/{name}.h5ad")
+    run("cache", "fetch", "s3://atlas/raw/a.h5ad")
+    go_offline(monkeypatch)
+    assert len(cf.open("s3://atlas/raw/a.h5ad")) == 500
+    with pytest.raises(CellfeedError, match="files of this folder are cached"):
+        cf.open("s3://atlas/raw/*.h5ad")

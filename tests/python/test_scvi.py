@@ -332,6 +332,30 @@ def test_scanvi_is_not_trained_without_its_name(files):
     assert np.isfinite(model.history["elbo_train"].iloc[-1, 0])
 
 
+def test_few_labelled_cells_and_dropped_batches_are_an_error_and_no_hang(files):
+    adata = files[1].copy()
+    adata.obs["kind"] = pd.Categorical(["T", "B"] * 10 + [None] * (len(adata) - 20))
+    data = cf.scvi.CellDataModule(
+        adata, labels_key="kind", model_name="SCANVI", batch_size=64, drop_last=True
+    )
+    with pytest.raises(InvalidArgumentError, match="fewer labelled cells than batch_size"):
+        data.train_dataloader()
+
+
+def test_missing_numbers_are_missing_labels(files):
+    adata = files[1].copy()
+    adata.obs["group"] = pd.array([1, 3, None, 2] * 69 + [1], dtype="Int64")
+    with pytest.raises(InvalidArgumentError, match="69 cells have no label in obs column 'group'"):
+        cf.scvi.CellDataModule(adata, batch_key="group")
+    data = cf.scvi.CellDataModule(adata, labels_key="group", model_name="SCANVI")
+    assert data.label_keys.tolist() == [1, 2, 3, "Unknown"]
+    (batch,) = data.inference_dataloader(300)
+    assert batch["labels"][:4, 0].tolist() == [0, 2, 3, 1]
+    assert data._fields.labels.counts.tolist() == [70, 69, 69, 69]
+    same = cf.scvi.CellDataModule(adata, registry=data.registry)
+    assert same.label_keys.tolist() == data.label_keys.tolist()
+
+
 def test_other_cells_need_no_labels(files):
     data = data_module(files, model_name="SCANVI", unlabeled_category="NK")
     other = files[1][:50].copy()

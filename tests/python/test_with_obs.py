@@ -182,7 +182,12 @@ def test_tables_over_tables(cells):
         (lambda t: t, {"how": "inner"}, InvalidArgumentError, "how must be"),
         (lambda t: t, {"on": "nix"}, NoSuchKeyError, "nix"),
         (lambda t: t.to_dict(), {}, InvalidTypeError, "DataFrame"),
-        (lambda t: pd.Series([1], index=[1], name="a"), {"on": "donor"}, InvalidTypeError, "text"),
+        (
+            lambda t: pd.Series([1], index=pd.Index([1], name="donor"), name="a"),
+            {"on": "donor"},
+            InvalidTypeError,
+            "text",
+        ),
         (lambda t: t.iloc[:0], {}, InvalidArgumentError, "no rows"),
         (lambda t: pd.concat([t, t[["kind"]]], axis=1), {}, InvalidArgumentError, "'kind' twice"),
         (lambda t: t, {"on": "donor"}, InvalidArgumentError, "none of the values of 'donor'"),
@@ -192,6 +197,13 @@ def test_tables_over_tables(cells):
             InvalidArgumentError,
             "the table has no column 'donor'; it has: kind",
         ),
+        (
+            lambda t: pd.DataFrame({"a": [1, 2]}, index=[3, 1]),
+            {"on": "donor"},
+            InvalidArgumentError,
+            "the table has no column 'donor'",
+        ),
+        (lambda t: t.rename(columns={"kind": 1, "text": "1"}), {}, InvalidArgumentError, "twice"),
         (lambda t: t.set_index(["kind", "text"]), {}, InvalidArgumentError, "several levels"),
         (lambda t: "none.csv", {}, cf.errors.NotFoundError, "none.csv: there is no such file"),
         (lambda t: t.assign(kind=[["list"]] * len(t)), {}, cf.errors.CellfeedError, "kind"),
@@ -245,6 +257,12 @@ def test_arrays_are_taken_where_columns_are(cells):
         assert [list(p.obs_names) for p in parts.values()] == [
             list(p.obs_names) for p in same.values()
         ]
+    kinds = donors.cat.set_categories(["d3", "d1", "d2"])  # the order of categories is no matter
+    assert list(cells.split({"a": 0.6, "b": 0.4}, by=kinds, seed=1)["a"].obs_names) == list(
+        same["a"].obs_names
+    )
+    with pytest.raises(InvalidArgumentError, match="several labels for a cell"):
+        cells[[0, 0, 1, 2]].split({"a": 0.5, "b": 0.5}, by=["x", "y", "x", "y"])
     parts = cells.split({"a": 0.5, "b": 0.5}, stratify=codes, seed=2)
     same = cells.split({"a": 0.5, "b": 0.5}, stratify="donor", seed=2)
     assert list(parts["a"].obs_names) == list(same["a"].obs_names)
@@ -273,6 +291,15 @@ def test_numbers_keep_their_type_and_large_ones_are_not_rounded(folder):
     assert added.obs_values("big").dtype == np.int64 and added.obs_values("flag").dtype == np.bool_
     assert added.obs_values("big").tolist() == whole["big"].tolist()
     assert added.obs_values("flag").tolist() == whole["flag"].tolist()
+
+
+def test_cells_that_are_not_selected_have_no_values(folder):
+    cells = cf.open(f"{folder}/*.h5ad").filter([2, 0])
+    added = cells.with_obs(pd.DataFrame({"mine": ["x", "y"], "n": [1, 2]}, index=cells.obs_names))
+    table = added.obs_table(0).to_pandas()
+    assert table["mine"].isna().tolist() == [False, True, False] + [True] * 57
+    assert table["n"].iloc[[0, 2]].tolist() == [2, 1] and table["n"].isna().sum() == 58
+    assert added.obs_values("n").tolist() == [1, 2] and added.obs_values("n").dtype == np.int64
 
 
 def test_a_cell_that_is_chosen_twice_is_one_cell(folder):

@@ -33,8 +33,10 @@ def matched(cells: Cells, table: Any, on: str | None, how: How) -> pd.DataFrame:
     as_choice("how", how, HOW)
     key = None if on is None else as_text("on", on)
     rows, frame = _keyed(_frame_of(table, key), key)
+    frame = frame.copy(deep=False)
     if not len(frame.columns) or not len(frame):
         raise InvalidArgumentError("the table has no columns to add, or no rows")
+    frame.columns = frame.columns.astype(str)
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise InvalidArgumentError(f"the table has the column {twice!r} twice")
@@ -61,13 +63,18 @@ def _read_csv(path: str, on: str | None) -> pd.DataFrame:
     how: dict[str, Any] = {"sep": "\t" if plain.endswith((".tsv", ".txt")) else ","}
     try:
         head = pd.read_csv(path, nrows=0, **how)
-        key = on if on in head.columns else head.columns[0]
+        if on is not None and on not in head.columns:
+            known = ", ".join(map(str, head.columns))
+            raise InvalidArgumentError(f"{path}: has no column {on!r}; it has: {known}")
+        key = head.columns[0] if on is None else on
         return pd.read_csv(
             path, index_col=key, dtype={key: str}, float_precision="round_trip", **how
         )
+    except InvalidArgumentError:
+        raise
     except FileNotFoundError as error:
         raise NotFoundError(f"{path}: there is no such file") from error
-    except (OSError, ValueError, IndexError, TypeError) as error:
+    except (OSError, ValueError, IndexError, TypeError, ImportError) as error:
         raise InvalidArgumentError(f"{path}: pandas reads no CSV from it: {error}") from error
 
 
@@ -91,7 +98,8 @@ def _keyed(frame: pd.DataFrame, on: str | None) -> tuple[pd.Index, pd.DataFrame]
     is_numbered = isinstance(frame.index, pd.RangeIndex) and frame.index.equals(
         pd.RangeIndex(len(frame))
     )
-    if on is not None and is_numbered and frame.index.name != on:
+    is_plain = frame.index.name is None and frame.index.inferred_type != "integer"
+    if on is not None and frame.index.name != on and not is_plain:
         raise InvalidArgumentError(
             f"the table has no column {on!r}; it has: {', '.join(map(str, frame.columns))}"
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from .protocols import Cells
 
-# Of more cells the columns are not read for a look.
+# With more cells than this, columns are not read just to show them.
 _MOST_CELLS = 1_000_000
 _MOST_LABELS = 5
 

@@ -129,7 +129,7 @@ class OpenOptions:
             options["cache"] = self.cache
         elif self.cache is None and self.cache_dir:
             options["cache"] = "files"
-        elif self.cache == "rows":
+        elif self.cache == "rows" and not self.offline:
             options.pop("cache_dir", None)
         return options
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -90,7 +90,22 @@ def _codes_of(cells: Cells, argument: str, labels: CellLabels) -> np.ndarray:
         )
     if any(isinstance(name, float) for name in names):
         raise InvalidTypeError(f"{argument} must be labels, integers or booleans, not floats")
-    return codes.astype(np.int64)
+    repeats = _repeats(cells)
+    if repeats is not None:
+        _, first = np.unique(repeats, return_index=True)
+        if (codes != codes[first][repeats]).any():
+            raise InvalidArgumentError(
+                f"{argument} has several labels for a cell that was chosen several times"
+            )
+    return _in_order(codes, names)
+
+
+def _in_order(codes: np.ndarray, labels: list[Any]) -> np.ndarray:
+    """Places of the labels in their sorted order, -1 where missing."""
+    places = np.empty(len(labels) + 1, dtype=np.int64)
+    places[np.argsort(np.array(labels, dtype=object), kind="stable")] = np.arange(len(labels))
+    places[-1] = -1  # of the code -1
+    return np.asarray(places[codes])
 
 
 def _codes(cells: Cells, argument: str, name: CellLabels | str) -> np.ndarray:
@@ -103,11 +118,7 @@ def _codes(cells: Cells, argument: str, name: CellLabels | str) -> np.ndarray:
             f"{argument} must be a column of labels, integers or booleans; {name!r} holds "
             f"{column.stored_dtype}"
         )
-    codes, labels = look_up_labels(cells, name)
-    places = np.empty(len(labels) + 1, dtype=np.int64)
-    places[np.argsort(np.array(labels, dtype=object), kind="stable")] = np.arange(len(labels))
-    places[-1] = -1  # of the code -1
-    return np.asarray(places[codes])
+    return _in_order(*look_up_labels(cells, name))
 
 
 def _repeats(cells: Cells) -> np.ndarray | None:

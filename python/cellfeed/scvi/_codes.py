@@ -89,11 +89,15 @@ class Codes:
             )
         counted: Counter[Any] = Counter()
         for values in _pieces(cells, key):
-            found, counts = np.unique(values, return_counts=True)
+            is_known = self._are_known(values)
+            found, counts = np.unique(values[is_known], return_counts=True)
             counted.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
-        stored = sorted(value for value in counted if not self._is_categorical or value >= 0)
-        labels = [column.categories[code] for code in stored] if self._is_categorical else stored
-        n_missing = sum(counted.values()) - sum(counted[value] for value in stored)
+        stored = sorted(counted)
+        labels = [column.categories[code] for code in stored] if self._is_categorical else [
+            # Whole numbers and booleans are floats where some are missing.
+            bool(value) if column.stored_dtype == "bool" else int(value) for value in stored
+        ]  # fmt: skip
+        n_missing = len(cells) - sum(counted.values())
         if n_missing and unlabeled is None:
             raise InvalidArgumentError(
                 f"{n_missing:,} cells have no label in obs column {key!r}, of {argument}; leave "
@@ -107,13 +111,14 @@ class Codes:
                 f"obs column {key!r} has labels that the model was not trained with: "
                 f"{', '.join(map(repr, foreign[:5]))}{', ...' if len(foreign) > 5 else ''}"
             )
-        self.names = np.array(known, dtype=object if isinstance(known[0], str) else None)
+        are_texts = any(isinstance(name, str) for name in known)
+        self.names = np.array(known, dtype=object if are_texts else None)
         self._stored = np.array(stored, dtype=None if stored else np.int64)
         # Codes of categories, and last of cells without one; of numbers in their order.
-        size = len(column.categories) + 1 if self._is_categorical else len(stored)
+        size = (len(column.categories) if self._is_categorical else len(stored)) + 1
         self._code_of = np.full(size, place.get(unlabeled, -1), dtype=np.int64)
         codes = [place[label] for label in labels]
-        self._code_of[self._stored if self._is_categorical else slice(None)] = codes
+        self._code_of[self._stored if self._is_categorical else slice(len(stored))] = codes
         self.counts = np.zeros(len(known), dtype=np.int64)
         self.counts[codes] = [counted[value] for value in stored]
         if n_missing and unlabeled is not None:
@@ -139,9 +144,14 @@ class Codes:
         stored
             Values of the obs column as batches have them.
         """
-        if not self._is_categorical:
-            stored = np.searchsorted(self._stored, stored)
-        return np.asarray(self._code_of[stored])
+        if self._is_categorical:
+            return np.asarray(self._code_of[stored])
+        is_known = self._are_known(stored)
+        places = np.where(is_known, np.searchsorted(self._stored, stored), -1)
+        return np.asarray(self._code_of[places])
+
+    def _are_known(self, stored: np.ndarray) -> np.ndarray:
+        return stored >= 0 if self._is_categorical else stored == stored  # NaN is missing
 
     def labels_of(self, cells: CellCollection) -> np.ndarray:
         """The label of each cell, an object array."""

@@ -58,11 +58,11 @@ class CellDataModule(AnyModelsDataModule):
         keys above are left out. A label that the model does not know is an error.
     train_size, validation_size
         Shares of the cells. By default the validation has what training leaves; where both are
-        given, the rest is for tests. Values of ``model.train()`` count instead.
+        given, the rest is for tests. From scvi-tools 1.5 on, those of ``model.train()`` count.
     split_by
         An obs column: cells with one value come to one part, as with ``split_by="donor"``.
     batch_size
-        Cells of a batch on one rank. A batch size of ``model.train()`` counts instead.
+        Cells of a batch on one rank. From scvi-tools 1.5 on, that of ``model.train()`` counts.
     seed
         Of the split and of the order.
     strategy
@@ -132,7 +132,7 @@ class CellDataModule(AnyModelsDataModule):
         if split_by is not None:
             cells.obs_column(as_text("split_by", split_by))
         if registry is not None:
-            if not isinstance(registry, Mapping):
+            if not isinstance(registry, Mapping) or "field_registries" not in registry:
                 raise InvalidTypeError(f"registry must be model.registry, not {shown(registry)}")
             given = [name for name, key in keys.items() if key is not None]
             if given:
@@ -258,13 +258,13 @@ class CellDataModule(AnyModelsDataModule):
             As for :meth:`set_batch_size`.
         """
         self.set_batch_size(batch_size)
+        self._parts = {}
         given = (train_size, validation_size)
         if given in ((None, None), (0.9, None)):
             shares = self._division.shares
         else:
             shares = shares_of(train_size, validation_size)
             self._division = replace(self._division, shares=shares)
-            self._parts = {}
         if not as_bool("shuffle_set_split", shuffle_set_split):
             if self._division.by is not None:
                 raise InvalidArgumentError("split_by needs shuffle_set_split=True")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..errors import InvalidArgumentError
 from ..loader import Loader
 from ._fields import Tensors
 
@@ -12,7 +13,7 @@ from ._fields import Tensors
 class WithLabelled:
     """Pairs of a batch of all cells and one of labelled cells, as SemiSupervisedDataLoader makes.
 
-    An epoch is one of all cells. Labelled cells begin again as often as that takes.
+    An epoch goes once over all cells; labelled cells are repeated as needed.
 
     Parameters
     ----------
@@ -21,6 +22,11 @@ class WithLabelled:
     """
 
     def __init__(self, cells: Loader[Tensors], labelled: Loader[Tensors]) -> None:
+        if len(labelled) == 0:
+            raise InvalidArgumentError(
+                "there are fewer labelled cells than batch_size: leave drop_last out, or give a "
+                "smaller batch_size"
+            )
         self._cells, self._labelled = cells, labelled
 
     def __len__(self) -> int:

@@ -140,8 +140,8 @@ def _offsets_of(cells: object) -> np.ndarray:
 
 
 def shuffled(cells: CellCollection) -> BlockShuffling:
-    """The order of ``shuffle=True``: true random, and blocks where files are compressed in chunks.
+    """The order of ``shuffle=True``: single cells, or blocks of 64 in files compressed in chunks.
 
-    Each chunk is inflated for all of its rows.
+    Reading one row of a chunk inflates the whole chunk.
     """
     return BlockShuffling(64 if cells._core.is_chunked else 1)

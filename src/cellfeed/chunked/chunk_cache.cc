@@ -147,8 +147,8 @@ void ChunkCache::insert(const ChunkKey& key, std::shared_ptr<InflatedChunk> chun
         state.bytes + state.spare_bytes + bytes > capacity)
       continue;
     state.spare.push_back(entry.second);
-    // use_count() is a relaxed load. Giving up one of two references orders what the last reader
-    // did before whatever is inflated here next.
+    // use_count() is relaxed. Releasing one of two references makes what the last reader did happen
+    // before the chunk is reused.
     entry.second.reset();
     state.spare_bytes += bytes;
   }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <variant>
 
 #include "cellfeed/base/byte_size.h"
@@ -17,6 +18,7 @@
 #include "cellfeed/cli/options.h"
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cli/verbs.h"
+#include "cellfeed/cloud/cache/folder_listing.h"
 #include "cellfeed/cloud/cache/growing_copy.h"
 #include "cellfeed/cloud/cache/kept_copies.h"
 #include "cellfeed/cloud/storage_options.h"
@@ -178,7 +180,10 @@ int clear_cache(const Session& session, const CacheVerbArguments& arguments) {
     left -= entry.bytes;
     removed.push_back(entry);
   }
-  if (!arguments.is_dry && io::exists(dir)) cloud::remove_unfinished(io::Directory(dir));
+  if (!arguments.is_dry && io::exists(dir)) {
+    cloud::remove_unfinished(io::Directory(dir));
+    if (left == 0) cloud::remove_listings(io::Directory(dir));
+  }
   if (session.json) {
     nlohmann::ordered_json json = json_of(dir, removed);
     json["removed"] = !arguments.is_dry;
@@ -251,18 +256,38 @@ struct CacheFetchArguments {
   std::vector<std::string> paths;
 };
 
-// The path, or what lies below it.
-std::vector<std::string> objects_of(const std::string& path) {
+cloud::FolderListing list_all(const std::string& folder) {
+  cloud::FolderListing listing{cloud::parse_bucket_path(folder).text(), true, {}};
+  io::file_system_of(folder).visit_files(
+      folder, [&](std::string_view name, const io::PathStatus&) { listing.names.emplace(name); });
+  return listing;
+}
+
+// What a pattern is compared with; empty for a path that is none.
+std::optional<cloud::FolderListing> listing_of_pattern(const std::string& path) {
+  const auto wildcard = path.find_first_of("*?[");
+  if (wildcard == std::string::npos) return std::nullopt;
+  const std::string folder = path.substr(0, path.rfind('/', wildcard));
+  if (path.find('/', wildcard) != std::string::npos) return list_all(folder);
+  const std::vector<std::string> names = io::Directory(folder).names();
+  return cloud::FolderListing{
+      cloud::parse_bucket_path(folder).text(), false, {names.begin(), names.end()}};
+}
+
+// The path, or what lies below it, which is noted.
+std::vector<std::string> objects_of(const std::string& path, const std::string& dir) {
   if (io::is_local(path))
     throw_error(ErrorKind::kInvalidArgument, path,
                 "is a local path: files of buckets and servers are cached");
   const io::PathStatus status = io::status_of(path);
   if (status.is_file()) return {path};
   std::vector<std::string> objects;
-  if (status.is_directory())
-    io::file_system_of(path).visit_files(path, [&](std::string_view name, const io::PathStatus&) {
-      objects.push_back(fmt::format("{}{}{}", path, path.ends_with('/') ? "" : "/", name));
-    });
+  if (status.is_directory()) {
+    const cloud::FolderListing listing = list_all(path);
+    for (const std::string& name : listing.names)
+      objects.push_back(fmt::format("{}/{}", listing.folder, name));
+    cloud::write_listing(io::Directory(dir), listing);
+  }
   if (objects.empty()) throw_error(ErrorKind::kNotFound, path, "nothing is there");
   return objects;
 }
@@ -275,9 +300,15 @@ int fetch_into_cache(const Session& session, const CacheFetchArguments& argument
     if (!dir.empty()) cloud::add_storage_option(path, cloud::kCacheDirOption, dir);
     cloud::add_storage_option(path, cloud::kCacheOption, std::string(cloud::kCacheFiles));
   }
+  if (dir.empty()) throw_invalid("no folder: give --cache-dir, or set CELLFEED_CACHE");
+  const std::vector<std::string> paths = collection::expand_paths(arguments.paths);
+  io::make_directories(dir);
+  for (const std::string& path : arguments.paths)
+    if (const auto listing = io::is_local(path) ? std::nullopt : listing_of_pattern(path))
+      cloud::write_listing(io::Directory(dir), *listing);
   std::vector<std::string> objects;
-  for (const std::string& path : collection::expand_paths(arguments.paths))
-    for (std::string& object : objects_of(path)) objects.push_back(std::move(object));
+  for (const std::string& path : paths)
+    for (std::string& object : objects_of(path, dir)) objects.push_back(std::move(object));
   std::atomic<std::int64_t> bytes{0};
   exec::shared_pool(kFetchesAtOnce)->parallel_for(std::ssize(objects), [&](std::int64_t i) {
     exec::throw_if_stopped();

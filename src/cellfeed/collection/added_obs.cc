@@ -4,7 +4,9 @@
 #include <arrow/compute/api.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "cellfeed/base/mix.h"
 #include "cellfeed/matrix/arrow_result.h"
@@ -15,33 +17,35 @@ namespace {
 
 class StoreWithObs final : public format::RowStore {
  public:
-  StoreWithObs(std::shared_ptr<const format::RowStore> store, std::shared_ptr<arrow::Table> columns,
-               std::uint64_t content)
-      : store_(std::move(store)), columns_(std::move(columns)), content_(content) {}
+  StoreWithObs(std::shared_ptr<const format::RowStore> store, AddedColumns columns)
+      : store_(std::move(store)), columns_(std::move(columns)) {}
 
   const format::RowStore& store() const { return *store_; }
 
   std::vector<std::string> obs_names() const override {
     std::vector<std::string> names = store_->obs_names();
-    for (const auto& field : columns_->fields()) names.push_back(field->name());
+    for (const auto& field : columns_.filled->fields()) names.push_back(field->name());
     return names;
   }
   matrix::FixedColumn obs_column(const std::string& name) const override {
-    if (const auto added = columns_->GetColumnByName(name))
+    if (const auto added = columns_.filled->GetColumnByName(name))
       return matrix::make_fixed_column(name, *added);
     return store_->obs_column(name);
   }
   std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override {
     std::shared_ptr<arrow::Table> obs = store_->read_obs(begin, end);
-    for (int i = 0; i < columns_->num_columns(); ++i)
-      obs = matrix::check_arrow(obs->AddColumn(obs->num_columns(), columns_->field(i),
-                                               columns_->column(i)->Slice(begin, end - begin)),
+    const arrow::Table& added = *columns_.shown;
+    for (int i = 0; i < added.num_columns(); ++i)
+      obs = matrix::check_arrow(obs->AddColumn(obs->num_columns(), added.field(i),
+                                               added.column(i)->Slice(begin, end - begin)),
                                 "add a column of obs");
     return obs;
   }
-  std::uint64_t fingerprint() const override { return mix(store_->fingerprint(), content_); }
+  std::uint64_t fingerprint() const override {
+    return mix(store_->fingerprint(), columns_.content);
+  }
   std::uint64_t whole_fingerprint() const override {
-    return mix(store_->whole_fingerprint(), content_);
+    return mix(store_->whole_fingerprint(), columns_.content);
   }
 
   const format::StoreInfo& info() const override { return store_->info(); }
@@ -71,29 +75,22 @@ class StoreWithObs final : public format::RowStore {
 
  private:
   const std::shared_ptr<const format::RowStore> store_;
-  const std::shared_ptr<arrow::Table> columns_;
-  const std::uint64_t content_;
+  const AddedColumns columns_;
 };
 
-}  // namespace
-
-std::shared_ptr<const format::RowStore> with_added_obs(
-    std::shared_ptr<const format::RowStore> store, std::shared_ptr<arrow::Table> columns,
-    std::uint64_t content) {
-  return std::make_shared<const StoreWithObs>(std::move(store), std::move(columns), content);
-}
-
-std::shared_ptr<arrow::Table> spread_rows(const std::shared_ptr<arrow::Table>& columns,
-                                          const RowSelection& selected, std::int64_t n_stored) {
-  // Rows that are not selected are never read. As missing ones they would make numbers floats.
-  std::vector<std::int64_t> row_of(static_cast<std::size_t>(n_stored), 0);
-  for (std::int64_t i = 0; i < selected.size(); ++i)
-    row_of[static_cast<std::size_t>(selected.row(i))] = i;
+// The rows of a table, and null for -1.
+std::shared_ptr<arrow::Table> take(const std::shared_ptr<arrow::Table>& table,
+                                   std::span<const std::int64_t> rows) {
   arrow::Int64Builder builder;
-  matrix::check_arrow(builder.Reserve(n_stored), "add obs");
-  for (const std::int64_t row : row_of) builder.UnsafeAppend(row);
-  const std::shared_ptr<arrow::Array> rows = matrix::check_arrow(builder.Finish(), "add obs");
-  return matrix::check_arrow(arrow::compute::Take(columns, rows), "add obs").table();
+  matrix::check_arrow(builder.Reserve(std::ssize(rows)), "add obs");
+  for (const std::int64_t row : rows) {
+    if (row < 0)
+      builder.UnsafeAppendNull();
+    else
+      builder.UnsafeAppend(row);
+  }
+  const std::shared_ptr<arrow::Array> indices = matrix::check_arrow(builder.Finish(), "add obs");
+  return matrix::check_arrow(arrow::compute::Take(table, indices), "add obs").table();
 }
 
 std::uint64_t hash_of_columns(const arrow::Table& columns) {
@@ -109,6 +106,29 @@ std::uint64_t hash_of_columns(const arrow::Table& columns) {
       for (const std::string& text : matrix::category_texts(column)) hash = mix(hash, text);
   }
   return hash;
+}
+
+}  // namespace
+
+AddedColumns spread_columns(const std::shared_ptr<arrow::Table>& columns,
+                            const RowSelection* selected, std::int64_t n_stored) {
+  const std::uint64_t content = hash_of_columns(*columns);
+  if (selected == nullptr) return {columns, columns, content};
+  std::vector<std::int64_t> row_of(static_cast<std::size_t>(n_stored), -1);
+  for (std::int64_t i = 0; i < selected->size(); ++i)
+    row_of[static_cast<std::size_t>(selected->row(i))] = i;
+  std::shared_ptr<arrow::Table> shown = take(columns, row_of);
+  std::ranges::replace(row_of, -1, 0);
+  return {take(columns, row_of), std::move(shown), content};
+}
+
+std::shared_ptr<const format::RowStore> with_added_obs(
+    std::shared_ptr<const format::RowStore> store, const AddedColumns& columns,
+    std::int64_t begin) {
+  const std::int64_t n_rows = store->info().n_rows;
+  return std::make_shared<const StoreWithObs>(
+      std::move(store), AddedColumns{columns.filled->Slice(begin, n_rows),
+                                     columns.shown->Slice(begin, n_rows), columns.content});
 }
 
 const format::RowStore& without_added_obs(const format::RowStore& store) {

@@ -139,13 +139,10 @@ std::shared_ptr<const Collection> Collection::with_obs(
   for (const auto& field : columns->fields())
     if (std::ranges::find(there, field->name()) != there.end())
       throw_invalid("obs has a column '{}' already: rename the one of the table", field->name());
-  const std::shared_ptr<arrow::Table> of_stored =
-      selected_ ? spread_rows(columns, *selected_, n_stored_rows()) : columns;
-  const std::uint64_t content = hash_of_columns(*columns);
+  const AddedColumns added = spread_columns(columns, selected_.get(), n_stored_rows());
   const std::shared_ptr<Collection> copy(new Collection(*this));
   for (std::size_t s = 0; s < stores_.size(); ++s)
-    copy->stores_[s] = with_added_obs(
-        stores_[s], of_stored->Slice(offsets_[s], offsets_[s + 1] - offsets_[s]), content);
+    copy->stores_[s] = with_added_obs(stores_[s], added, offsets_[s]);
   copy->obs_ = std::make_shared<ObsColumns>();
   return copy;
 }

@@ -31,7 +31,7 @@ struct KeptCopy {
 bool is_copy_name(std::string_view name);
 struct CopyState {
   bool is_there = false;
-  std::string damage{};  // why one that has a note is not
+  std::string damage{};  // why a copy with a note cannot be used
 };
 // Whether a copy of so many bytes is there, with its note. One that was written to since it was
 // made is compared with its checksum.
