@@ -1,6 +1,6 @@
 """Training SCVI out of core beside scvi-tools' own loaders: cells per second, loading and training.
 
-usage: python benchmarks/scvi.py [--like FILE] [--cells N] [--genes 2000,18000] [--batch 128,1024]
+usage: python benchmarks/scvi_training.py [--like FILE] [--cells N] [--genes 2000,18000] [--batch 128,1024]
 
 Loading is one epoch of the batches that a model takes, dense float32, on the CPU. Training is one
 epoch of SCVI with its defaults. Both are of the second epoch, files in the page cache. annbatch is
@@ -70,7 +70,7 @@ def ours(name: str) -> Callable[[pathlib.Path, int], Source]:
 def annbatch(folder: pathlib.Path, batch_size: int) -> Source:
     """scvi-tools' way out of core since 1.5, with its defaults; its store is written first."""
     data = scvi.model.SCVI.setup_annbatch(
-        collection_path=folder / "annbatch.zarr",
+        collection_path=str(folder / "annbatch.zarr"),
         paths=[str(folder / "a.h5ad")],
         batch_key=KEY,
         batch_size=batch_size,
