@@ -1,6 +1,6 @@
 """Training SCVI out of core beside scvi-tools' own loaders: cells per second, loading and training.
 
-usage: python benchmarks/scvi_training.py [--like FILE] [--cells N] [--genes 2000,18000] [--batch 128,1024]
+usage: python benchmarks/scvi_training.py [--like FILE] [--cells N] [--genes N,N] [--batch N,N]
 
 Loading is one epoch of the batches that a model takes, dense float32, on the CPU. Training is one
 epoch of SCVI with its defaults. Both are of the second epoch, files in the page cache. annbatch is
