@@ -297,9 +297,9 @@ class CellTable:
         return self._core.read_var([as_int("file", file, 0)])[0]
 
     def packed_shards(self) -> list[str]:
-        """Shard directories that a packed cache has become, one for each matrix of each file.
+        """Shard directories that the cached rows have become, one for each matrix of each file.
 
-        Of files opened with ``cache="rows"``, once all rows of the matrix were read; those
+        For files opened with ``cache="rows"``, once all rows of the matrix were read. Directories
         that are not written yet are written first. :func:`cellfeed.open` reads them as any shards.
 
         Raises
