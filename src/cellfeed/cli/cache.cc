@@ -294,13 +294,10 @@ std::vector<std::string> objects_of(const std::string& path, const std::string& 
 
 int fetch_into_cache(const Session& session, const CacheFetchArguments& arguments) {
   const std::string dir = io::chosen_cache_dir(arguments.dir);
-  for (const std::string& path : arguments.paths) {
-    if (io::is_local(path)) continue;  // refused below
-    cloud::add_storage_option(path, cloud::kOfflineOption, "false");
-    if (!dir.empty()) cloud::add_storage_option(path, cloud::kCacheDirOption, dir);
-    cloud::add_storage_option(path, cloud::kCacheOption, std::string(cloud::kCacheFiles));
-  }
   if (dir.empty()) throw_invalid("no folder: give --cache-dir, or set CELLFEED_CACHE");
+  for (const std::string& path : arguments.paths)
+    if (!io::is_local(path)) cloud::add_storage_option(path, cloud::kOfflineOption, "false");
+  cloud::cache_in(dir, arguments.paths);
   const std::vector<std::string> paths = collection::expand_paths(arguments.paths);
   io::make_directories(dir);
   for (const std::string& path : arguments.paths)

@@ -3,7 +3,6 @@
 #include "cellfeed/cli/progress_line.h"
 #include "cellfeed/cloud/storage_options.h"
 #include "cellfeed/convert/gene_vocabulary.h"
-#include "cellfeed/io/file_system.h"
 #include "cellfeed/io/small_file.h"
 
 namespace cellfeed::cli {
@@ -22,20 +21,15 @@ config::Config read_config(const std::string& path) {
 
 void keep_copies(const config::Config& settings, const std::vector<std::string>& inputs) {
   constexpr std::string_view kDir = "data.cloud.cache_dir", kBytes = "data.cloud.cache_bytes";
-  const std::string& mode = settings.text("data.cloud.cache");
-  if (mode == "rows")
+  const std::string& cached = settings.text("data.cloud.cache");
+  if (cached == "rows")
     settings.refuse(
         ErrorKind::kInvalidArgument, "data.cloud.cache",
         "rows are cached for training, and each row is read once here: leave it out, or "
         "set it to files or blocks");
-  if (!settings.has_value(kDir)) return;
-  for (const std::string& input : inputs) {
-    if (io::is_local(input)) continue;
-    cloud::add_storage_option(input, cloud::kCacheDirOption, settings.text(kDir));
-    cloud::add_storage_option(input, cloud::kCacheOption, mode);
-    if (settings.has_value(kBytes))
-      cloud::add_storage_option(input, cloud::kCacheBytesOption, settings.text(kBytes));
-  }
+  if (settings.has_value(kDir))
+    cloud::cache_in(settings.text(kDir), inputs, cached,
+                    settings.has_value(kBytes) ? settings.text(kBytes) : "");
 }
 
 convert::ProcessingOptions processing_of(const config::Config& settings) {

@@ -12,7 +12,6 @@
 #include "cellfeed/convert/cache/row_cache.h"
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/exec/thread_pool.h"
-#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::cli {
 
@@ -81,11 +80,7 @@ void add_cache_options(CLI::App& verb, CacheArguments& cache) {
 format::RowMaker row_maker(const Session& session, const CacheArguments& cache,
                            const std::vector<std::string>& inputs) {
   if (cache.is_refused) return {};
-  for (const std::string& input : inputs) {
-    if (cache.dir.empty() || io::is_local(input)) continue;
-    cloud::add_storage_option(input, cloud::kCacheDirOption, cache.dir);
-    cloud::add_storage_option(input, cloud::kCacheOption, std::string(cloud::kCacheFiles));
-  }
+  if (!cache.dir.empty()) cloud::cache_in(cache.dir, inputs);
   return [&session, rows = convert::RowCache({.dir = cache.dir})](
              std::unique_ptr<format::EntryStore> store, const format::OpenOptions& options) {
     if (!rows.has_rows(*store)) {

@@ -196,9 +196,7 @@ class BucketFileSystem final : public io::FileSystem {
     if (!path.key.empty() && !given.ends_with('/') && !recent_objects().is_folder(path.text()))
       if (const auto version = recall_object(path)) return status_of_object(path.text(), *version);
     if (!holds_objects(path)) return {};
-    return {.kind = io::PathKind::kDirectory,
-            .device = 1,
-            .inode = std::hash<std::string>()(path.text())};
+    return status_of_folder(path.text());
   }
   std::unique_ptr<io::ByteSource> open(const std::string& given,
                                        const io::LocalFileOptions& options) const override {

@@ -15,6 +15,7 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/fork_safe_mutex.h"
 #include "cellfeed/io/cache_dir.h"
+#include "cellfeed/io/file_system.h"
 
 namespace cellfeed::cloud {
 namespace {
@@ -150,6 +151,16 @@ void add_storage_option(const std::string& path, std::string_view name, std::str
   else
     options.insert_or_assign(std::string(name), std::move(value));
   set_storage_options(path, std::move(options));
+}
+
+void cache_in(const std::string& dir, const std::vector<std::string>& paths, std::string_view what,
+              const std::string& max_bytes) {
+  for (const std::string& path : paths) {
+    if (io::is_local(path)) continue;
+    add_storage_option(path, kCacheDirOption, dir);
+    add_storage_option(path, kCacheOption, std::string(what));
+    if (!max_bytes.empty()) add_storage_option(path, kCacheBytesOption, max_bytes);
+  }
 }
 
 SavedStorageOptions::SavedStorageOptions(const std::vector<std::string>& paths) {

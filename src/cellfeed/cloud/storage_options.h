@@ -47,6 +47,10 @@ BucketPath parse_bucket_path(const std::string& path);
 void set_storage_options(const std::string& path, StorageOptions options);
 // One more beside those; an empty value takes it away.
 void add_storage_option(const std::string& path, std::string_view name, std::string value);
+// Has files in buckets and on servers cached in this folder; local paths are left as they are.
+// what: kCacheFiles or kCacheBlocks. max_bytes: as of kCacheBytesOption; empty for no bound.
+void cache_in(const std::string& dir, const std::vector<std::string>& paths,
+              std::string_view what = kCacheFiles, const std::string& max_bytes = {});
 StorageOptions storage_options_of(std::string_view scheme, std::string_view bucket);
 // Those of the buckets of some paths as they are when it is made, to be put back.
 class SavedStorageOptions {

@@ -142,11 +142,11 @@ void Config::check_contradictions() const {
       clash("data.streaming", "contradicts data.shards.enabled: choose one of the two");
   }
   const bool has_cache = has_value("data.cloud.cache_dir");
-  const std::string& mode = text("data.cloud.cache");
-  const bool caches_rows = mode == "rows";
+  const std::string& cached = text("data.cloud.cache");
+  const bool caches_rows = cached == "rows";
   if (caches_rows && !has_cache)
     clash("data.cloud.cache", "rows needs data.cloud.cache_dir, the folder of the rows");
-  if (mode == "blocks" && !has_cache)
+  if (cached == "blocks" && !has_cache)
     clash("data.cloud.cache", "blocks needs data.cloud.cache_dir, the folder of the blocks");
   if (caches_rows && flag("data.shards.enabled"))
     clash("data.cloud.cache", "rows is for files: shards are packed already");

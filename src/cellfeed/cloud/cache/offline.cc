@@ -174,7 +174,7 @@ class CachedFiles final : public io::FileSystem {
     if (const KeptCopy* copy = cached.copy_of(cached.path()))
       return status_of_object(text, copy->version);
     if (cached.names_below().empty()) return {};
-    return {.kind = io::PathKind::kDirectory, .device = 1, .inode = std::hash<std::string>()(text)};
+    return status_of_folder(text);
   }
   std::unique_ptr<io::ByteSource> open(const std::string& given,
                                        const io::LocalFileOptions& options) const override {

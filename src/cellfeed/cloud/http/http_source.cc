@@ -85,4 +85,8 @@ io::PathStatus status_of_object(const std::string& path, const ObjectVersion& ve
           .inode = std::hash<std::string>()(path)};
 }
 
+io::PathStatus status_of_folder(const std::string& path) {
+  return {.kind = io::PathKind::kDirectory, .device = 1, .inode = std::hash<std::string>()(path)};
+}
+
 }  // namespace cellfeed::cloud

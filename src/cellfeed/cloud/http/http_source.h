@@ -17,5 +17,7 @@ std::unique_ptr<io::ByteSource> make_http_source(std::shared_ptr<const HttpObjec
 
 // What is said of a path that leads to this version.
 io::PathStatus status_of_object(const std::string& path, const ObjectVersion& version);
+// And of one that objects lie below.
+io::PathStatus status_of_folder(const std::string& path);
 
 }  // namespace cellfeed::cloud
