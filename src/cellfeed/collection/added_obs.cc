@@ -1,7 +1,6 @@
 #include "cellfeed/collection/added_obs.h"
 
 #include <arrow/api.h>
-#include <arrow/compute/api.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -9,16 +8,18 @@
 #include <vector>
 
 #include "cellfeed/base/mix.h"
+#include "cellfeed/format/forwarding_store.h"
 #include "cellfeed/matrix/arrow_result.h"
 #include "cellfeed/matrix/obs.h"
+#include "cellfeed/matrix/take_rows.h"
 
 namespace cellfeed::collection {
 namespace {
 
-class StoreWithObs final : public format::RowStore {
+class StoreWithObs final : public format::ForwardingStore {
  public:
   StoreWithObs(std::shared_ptr<const format::RowStore> store, AddedColumns columns)
-      : store_(std::move(store)), columns_(std::move(columns)) {}
+      : ForwardingStore(std::move(store)), columns_(std::move(columns)) {}
 
   const format::RowStore& store() const { return *store_; }
 
@@ -48,50 +49,9 @@ class StoreWithObs final : public format::RowStore {
     return mix(store_->whole_fingerprint(), columns_.content);
   }
 
-  const format::StoreInfo& info() const override { return store_->info(); }
-  const matrix::GeneAxis& genes() const override { return store_->genes(); }
-  std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
-                                             const format::ReadContext& context) const override {
-    return store_->begin(rows, context);
-  }
-  format::ReadPlan plan(std::span<const std::int64_t> rows) const override {
-    return store_->plan(rows);
-  }
-  std::optional<format::PackedRecords> packed_records(std::int64_t begin,
-                                                      std::int64_t end) const override {
-    return store_->packed_records(begin, end);
-  }
-  void release_pages() const override { store_->release_pages(); }
-  void set_cache_bytes(std::int64_t bytes) const override { store_->set_cache_bytes(bytes); }
-  std::shared_ptr<arrow::Table> read_var() const override { return store_->read_var(); }
-  std::optional<matrix::FixedColumn> known_library_sizes() const override {
-    return store_->known_library_sizes();
-  }
-  format::Processing processing() const override { return store_->processing(); }
-  std::vector<std::int64_t> source_rows(std::span<const std::int64_t> rows) const override {
-    return store_->source_rows(rows);
-  }
-  std::shared_ptr<const io::SeenFiles> seen_files() const override { return store_->seen_files(); }
-
  private:
-  const std::shared_ptr<const format::RowStore> store_;
   const AddedColumns columns_;
 };
-
-// The rows of a table, and null for -1.
-std::shared_ptr<arrow::Table> take(const std::shared_ptr<arrow::Table>& table,
-                                   std::span<const std::int64_t> rows) {
-  arrow::Int64Builder builder;
-  matrix::check_arrow(builder.Reserve(std::ssize(rows)), "add obs");
-  for (const std::int64_t row : rows) {
-    if (row < 0)
-      builder.UnsafeAppendNull();
-    else
-      builder.UnsafeAppend(row);
-  }
-  const std::shared_ptr<arrow::Array> indices = matrix::check_arrow(builder.Finish(), "add obs");
-  return matrix::check_arrow(arrow::compute::Take(table, indices), "add obs").table();
-}
 
 std::uint64_t hash_of_columns(const arrow::Table& columns) {
   std::uint64_t hash = 0;
@@ -117,9 +77,9 @@ AddedColumns spread_columns(const std::shared_ptr<arrow::Table>& columns,
   std::vector<std::int64_t> row_of(static_cast<std::size_t>(n_stored), -1);
   for (std::int64_t i = 0; i < selected->size(); ++i)
     row_of[static_cast<std::size_t>(selected->row(i))] = i;
-  std::shared_ptr<arrow::Table> shown = take(columns, row_of);
+  std::shared_ptr<arrow::Table> shown = matrix::take_rows(*columns, row_of);
   std::ranges::replace(row_of, -1, 0);
-  return {take(columns, row_of), std::move(shown), content};
+  return {matrix::take_rows(*columns, row_of), std::move(shown), content};
 }
 
 std::shared_ptr<const format::RowStore> with_added_obs(

@@ -23,6 +23,7 @@
 #include "cellfeed/format/shard/shard_directory.h"
 #include "cellfeed/format/shard/shard_store.h"
 #include "cellfeed/matrix/arrow_result.h"
+#include "cellfeed/matrix/take_rows.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -215,7 +216,7 @@ ExportResult Export::run() {
   ProgressMeter meter(options_.progress, "exporting", sources_.n_cells());
   write_cells(output, meter);
   auto var = drop_columns(*sources_.read_var(), {shard::kOriginalPositionColumn});
-  if (!gene_order_.empty()) var = take_rows(*var, gene_order_);
+  if (!gene_order_.empty()) var = matrix::take_rows(*var, gene_order_);
   ExportResult result;
   result.left_out_text = unreadable_text(sources_);
   add_sentence(result.left_out_text, carry_annotations(output));

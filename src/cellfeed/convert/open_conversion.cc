@@ -18,6 +18,7 @@
 #include "cellfeed/format/shard/genes_file.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"
 #include "cellfeed/io/file_system.h"
+#include "cellfeed/matrix/take_rows.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -189,7 +190,7 @@ shard::FileEntry OpenConversion::write_genes(const ShardTarget& target) const {
     original.resize(genes.names.size());
     std::iota(original.begin(), original.end(), std::int64_t{0});
   } else {
-    var = take_rows(*var, original);
+    var = matrix::take_rows(*var, original);
   }
   return shard::write_genes(target.dir, var, original, genes.take(original).repeated,
                             target.generation);

@@ -12,8 +12,8 @@ namespace cellfeed::format {
 namespace {
 
 namespace checks = testing::conformance;
+using format::ForwardingStore;
 using testing::ForwardingRows;
-using testing::ForwardingRowStore;
 using Check = void (*)(const testing::RowStoreFactory&);
 
 std::unique_ptr<RowStore> memory_store(const matrix::CsrBlock& block, DType stored) {
@@ -38,9 +38,9 @@ int failures_of(Check check) {
 
 // A store whose rows are of type Rows.
 template <typename Rows>
-class StoreOf final : public ForwardingRowStore {
+class StoreOf final : public format::ForwardingStore {
  public:
-  using ForwardingRowStore::ForwardingRowStore;
+  using ForwardingStore::ForwardingStore;
   std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
                                      const ReadContext& context) const override {
     return std::make_unique<Rows>(store_->begin(rows, context));
@@ -126,9 +126,9 @@ class RemembersHalfAFetch final : public RunsATask {
   static inline bool is_half_done_ = false;
 };
 
-class ForgetsWhyItStopped final : public ForwardingRowStore {
+class ForgetsWhyItStopped final : public format::ForwardingStore {
  public:
-  using ForwardingRowStore::ForwardingRowStore;
+  using ForwardingStore::ForwardingStore;
   std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,
                                      const ReadContext& context) const override {
     if (context.stop.stop_requested()) throw Error(ErrorKind::kInternal, "stopped");
@@ -136,9 +136,9 @@ class ForgetsWhyItStopped final : public ForwardingRowStore {
   }
 };
 
-class HasOneFingerprint final : public ForwardingRowStore {
+class HasOneFingerprint final : public format::ForwardingStore {
  public:
-  using ForwardingRowStore::ForwardingRowStore;
+  using ForwardingStore::ForwardingStore;
   std::uint64_t fingerprint() const override { return 7; }
 };
 
@@ -147,7 +147,7 @@ TEST(RowStoreConformance, ASoundStorePasses) {
        {checks::describes_itself, checks::reads_every_row_in_order, checks::stores_every_dtype,
         checks::takes_steps_in_any_order, checks::may_be_dropped_after_any_step,
         checks::ends_or_goes_on_when_stopped}) {
-    EXPECT_EQ(failures_of<ForwardingRowStore>(check), 0);
+    EXPECT_EQ(failures_of<ForwardingStore>(check), 0);
     EXPECT_EQ(failures_of<StoreOf<RunsATask>>(check), 0);
   }
 }
@@ -166,10 +166,10 @@ TEST(RowStoreConformance, ABrokenStoreFailsTheCheckForIt) {
 }
 
 // Counts the calls that have a default, which a double forgets first.
-class CountingStore final : public ForwardingRowStore {
+class CountingStore final : public format::ForwardingStore {
  public:
   CountingStore(std::unique_ptr<RowStore> store, int* calls)
-      : ForwardingRowStore(std::move(store)), calls_(calls) {}
+      : ForwardingStore(std::move(store)), calls_(calls) {}
   void release_pages() const override { ++*calls_; }
   void set_cache_bytes(std::int64_t) const override { ++*calls_; }
   std::unique_ptr<FetchedRows> begin(std::span<const std::int64_t> rows,

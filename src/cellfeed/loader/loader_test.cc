@@ -34,11 +34,11 @@ matrix::CsrBlock source_block() {
 }
 
 // A store that fails at one row, or has a slow task for each.
-class TroubledStore final : public testing::ForwardingRowStore {
+class TroubledStore final : public format::ForwardingStore {
  public:
   TroubledStore(std::unique_ptr<RowStore> inner, std::int64_t bad_row, int delay_ms,
                 std::int64_t fetch_bytes)
-      : ForwardingRowStore(std::move(inner)),
+      : ForwardingStore(std::move(inner)),
         bad_row_(bad_row),
         delay_ms_(delay_ms),
         fetch_bytes_(fetch_bytes) {}

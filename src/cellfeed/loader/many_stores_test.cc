@@ -54,10 +54,10 @@ std::shared_ptr<arrow::Table> store_column(std::int64_t store) {
 }
 
 // Rows whose bytes need work on the pool before they are there, or that cannot be read.
-class WorkingStore final : public testing::ForwardingRowStore {
+class WorkingStore final : public format::ForwardingStore {
  public:
   WorkingStore(std::unique_ptr<RowStore> inner, std::atomic<bool>* fails)
-      : ForwardingRowStore(std::move(inner)), fails_(fails) {}
+      : ForwardingStore(std::move(inner)), fails_(fails) {}
   std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
                                              const format::ReadContext& context) const override {
     return std::make_unique<Rows>(store_->begin(rows, context), fails_);

@@ -189,10 +189,10 @@ TEST_F(SeveralMatrices, ChangeTheFingerprint) {
 }
 
 // Of rows that take memory while they are read; one of them may not be read.
-class HeavyStore final : public testing::ForwardingRowStore {
+class HeavyStore final : public format::ForwardingStore {
  public:
   HeavyStore(std::unique_ptr<RowStore> inner, std::int64_t row_bytes, std::int64_t bad_row)
-      : ForwardingRowStore(std::move(inner)),
+      : ForwardingStore(std::move(inner)),
         row_bytes_(row_bytes),
         bad_row_(bad_row),
         info_(store_->info()) {

@@ -80,10 +80,10 @@ class PendingRows final : public testing::ForwardingRows {
   mutable bool is_finished_ = false;
 };
 
-class PendingStore final : public testing::ForwardingRowStore {
+class PendingStore final : public format::ForwardingStore {
  public:
   PendingStore(std::shared_ptr<const format::RowStore> store, std::shared_ptr<Reads> reads)
-      : ForwardingRowStore(std::move(store)), reads_(std::move(reads)), info_(store_->info()) {
+      : ForwardingStore(std::move(store)), reads_(std::move(reads)), info_(store_->info()) {
     info_.inflated_bytes = reads_->inflated_bytes;
   }
   const format::StoreInfo& info() const override { return info_; }

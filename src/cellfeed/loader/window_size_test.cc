@@ -21,10 +21,10 @@ constexpr std::int64_t kChunkRows = 8;
 constexpr std::int64_t kRowBytes = 1000;
 
 // Says that its rows come in compressed chunks, and what memory they take.
-class ChunkedStore final : public testing::ForwardingRowStore {
+class ChunkedStore final : public format::ForwardingStore {
  public:
   explicit ChunkedStore(bool is_compressed)
-      : ForwardingRowStore(format::memory::make_memory_store(format::memory::make_stored_csr(
+      : ForwardingStore(format::memory::make_memory_store(format::memory::make_stored_csr(
             testing::random_csr({.n_rows = kStoreRows, .n_cols = 4, .density = 0.3})))),
         info_(store_->info()) {
     info_.inflated_bytes = is_compressed ? kStoreRows * kRowBytes : 0;

@@ -24,10 +24,10 @@ struct StoreFaults {
   std::optional<std::int64_t> short_row = std::nullopt;
 };
 
-class FaultyRowStore final : public ForwardingRowStore {
+class FaultyRowStore final : public format::ForwardingStore {
  public:
   FaultyRowStore(std::shared_ptr<const format::RowStore> store, const StoreFaults& faults)
-      : ForwardingRowStore(std::move(store)), faults_(faults) {}
+      : ForwardingStore(std::move(store)), faults_(faults) {}
 
   std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
                                              const format::ReadContext& context) const override {

@@ -8,10 +8,10 @@
 
 namespace cellfeed::testing {
 
-class KeptStore final : public ForwardingRowStore {
+class KeptStore final : public format::ForwardingStore {
  public:
   KeptStore(std::shared_ptr<const void> place, std::unique_ptr<format::RowStore> store)
-      : ForwardingRowStore(std::move(store)), place_(std::move(place)) {}
+      : ForwardingStore(std::move(store)), place_(std::move(place)) {}
 
  private:
   std::shared_ptr<const void> place_;

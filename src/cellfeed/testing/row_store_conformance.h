@@ -26,7 +26,7 @@
 
 namespace cellfeed::testing {
 
-// slow_row_store.h has a base for stores that pass on to another (and hold, say, the directory of
+// forwarding_store.h has a base for stores that pass on to another (and hold, say, the directory of
 // its file).
 using RowStoreFactory =
     std::function<std::unique_ptr<format::RowStore>(const matrix::CsrBlock& block, DType stored)>;

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/format/row_store.h"
+#include "cellfeed/format/forwarding_store.h"
 
 namespace cellfeed::testing {
 
@@ -27,39 +27,7 @@ struct SlowStoreOptions {
   std::chrono::microseconds max_decode_latency{100};
 };
 
-// Passes everything on to another store.
-class ForwardingRowStore : public format::RowStore {
- public:
-  explicit ForwardingRowStore(std::shared_ptr<const format::RowStore> store)
-      : store_(std::move(store)) {}
-  const format::StoreInfo& info() const override { return store_->info(); }
-  const matrix::GeneAxis& genes() const override { return store_->genes(); }
-  std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
-                                             const format::ReadContext& context) const override {
-    return store_->begin(rows, context);
-  }
-  format::ReadPlan plan(std::span<const std::int64_t> rows) const override {
-    return store_->plan(rows);
-  }
-  void release_pages() const override { store_->release_pages(); }
-  void set_cache_bytes(std::int64_t bytes) const override { store_->set_cache_bytes(bytes); }
-  std::vector<std::string> obs_names() const override { return store_->obs_names(); }
-  matrix::FixedColumn obs_column(const std::string& name) const override {
-    return store_->obs_column(name);
-  }
-  std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override {
-    return store_->read_obs(begin, end);
-  }
-  std::optional<matrix::FixedColumn> known_library_sizes() const override {
-    return store_->known_library_sizes();
-  }
-  std::shared_ptr<arrow::Table> read_var() const override { return store_->read_var(); }
-  std::uint64_t fingerprint() const override { return store_->fingerprint(); }
-
- protected:
-  std::shared_ptr<const format::RowStore> store_;
-};
-
+// Passes everything on to other rows.
 class ForwardingRows : public format::FetchedRows {
  public:
   explicit ForwardingRows(std::unique_ptr<format::FetchedRows> rows) : rows_(std::move(rows)) {}
@@ -88,11 +56,11 @@ class ForwardingRows : public format::FetchedRows {
   std::unique_ptr<format::FetchedRows> rows_;
 };
 
-class SlowRowStore final : public ForwardingRowStore {
+class SlowRowStore final : public format::ForwardingStore {
  public:
   explicit SlowRowStore(std::shared_ptr<const format::RowStore> store,
                         const SlowStoreOptions& options = {})
-      : ForwardingRowStore(std::move(store)), options_(options) {}
+      : ForwardingStore(std::move(store)), options_(options) {}
 
   std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
                                              const format::ReadContext& context) const override {

@@ -31,9 +31,9 @@ struct PackedStore::Split {
 
 PackedStore::PackedStore(std::shared_ptr<const RowStore> source, std::shared_ptr<PackedLog> log,
                          Shards shards)
-    : source_(std::move(source)),
+    : ForwardingStore(std::move(source)),
       log_(std::move(log)),
-      info_(source_->info()),
+      info_(store_->info()),
       complete_info_(info_),
       writes_shards_(shards == Shards::kAreWritten && log_->is_writable()) {
   // Whether reading one row inflates others stays as it is: orders follow from it.
@@ -113,7 +113,7 @@ std::unique_ptr<format::FetchedRows> PackedStore::begin(std::span<const std::int
                                                         const format::ReadContext& context) const {
   log_->note_reading();
   if (log_->is_complete()) {
-    if (!has_let_go_.exchange(true)) source_->set_cache_bytes(0);
+    if (!has_let_go_.exchange(true)) store_->set_cache_bytes(0);
     begin_shards();
   } else {
     log_->look_for_more();
@@ -129,9 +129,8 @@ std::unique_ptr<format::FetchedRows> PackedStore::begin(std::span<const std::int
   }
   if (!found.source_rows.empty())
     parts.push_back({PackedFetch::kOfSource, std::move(found.source_places),
-                     source_->begin(found.source_rows, context)});
-  return std::make_unique<PackedFetch>(*source_, *log_, rows, std::move(segments),
-                                       std::move(parts));
+                     store_->begin(found.source_rows, context)});
+  return std::make_unique<PackedFetch>(*store_, *log_, rows, std::move(segments), std::move(parts));
 }
 
 // By the process that opened the store: a worker of its own may end at any time.
@@ -162,10 +161,8 @@ format::ReadPlan PackedStore::plan(std::span<const std::int64_t> rows) const {
     require_row(row);
     if (log_->find(row).segment < 0) of_source.push_back(row);
   }
-  return of_source.empty() ? format::ReadPlan{} : source_->plan(of_source);
+  return of_source.empty() ? format::ReadPlan{} : store_->plan(of_source);
 }
-
-void PackedStore::release_pages() const { source_->release_pages(); }
 
 bool is_worth_packing(const RowStore& store) {
   const format::StoreInfo& info = store.info();

@@ -14,11 +14,11 @@
 #include "cellfeed/convert/cache/packed_log.h"
 #include "cellfeed/convert/cache/packed_shards.h"
 #include "cellfeed/exec/fork_guard.h"
-#include "cellfeed/format/row_store.h"
+#include "cellfeed/format/forwarding_store.h"
 
 namespace cellfeed::convert {
 
-class PackedStore final : public format::RowStore {
+class PackedStore final : public format::ForwardingStore {
  public:
   enum class Shards { kAreWritten, kAreNot };  // once all rows are kept
   PackedStore(std::shared_ptr<const format::RowStore> source, std::shared_ptr<PackedLog> log,
@@ -28,25 +28,9 @@ class PackedStore final : public format::RowStore {
   const format::StoreInfo& info() const override {
     return log_->is_complete() ? complete_info_ : info_;
   }
-  const matrix::GeneAxis& genes() const override { return source_->genes(); }
   std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
                                              const format::ReadContext& context) const override;
   format::ReadPlan plan(std::span<const std::int64_t> rows) const override;
-  void release_pages() const override;
-  void set_cache_bytes(std::int64_t bytes) const override { source_->set_cache_bytes(bytes); }
-  std::vector<std::string> obs_names() const override { return source_->obs_names(); }
-  matrix::FixedColumn obs_column(const std::string& name) const override {
-    return source_->obs_column(name);
-  }
-  std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override {
-    return source_->read_obs(begin, end);
-  }
-  std::shared_ptr<arrow::Table> read_var() const override { return source_->read_var(); }
-  std::optional<matrix::FixedColumn> known_library_sizes() const override {
-    return source_->known_library_sizes();
-  }
-  format::Processing processing() const override { return source_->processing(); }
-  std::uint64_t fingerprint() const override { return source_->fingerprint(); }
 
   PackedLog& log() const { return *log_; }
   // Where all rows are kept: the directory of their shards, once these are whole. Else empty.
@@ -56,7 +40,7 @@ class PackedStore final : public format::RowStore {
  private:
   struct Split;
   std::shared_ptr<const PackedStore> without_shards() const {
-    return std::make_shared<const PackedStore>(source_, log_, Shards::kAreNot);
+    return std::make_shared<const PackedStore>(store_, log_, Shards::kAreNot);
   }
   std::unique_ptr<format::FetchedRows> begin_kept(const Split& split) const;
   bool drop_damaged(
@@ -66,7 +50,6 @@ class PackedStore final : public format::RowStore {
   Split split(std::span<const std::int64_t> rows) const;
   void require_row(std::int64_t row) const;
 
-  const std::shared_ptr<const format::RowStore> source_;
   const std::shared_ptr<PackedLog> log_;
   format::StoreInfo info_;
   format::StoreInfo complete_info_;

@@ -56,13 +56,13 @@ struct Place {
 };
 
 // Counts rows that are asked of it.
-class CountingStore final : public testing::ForwardingRowStore {
+class CountingStore final : public format::ForwardingStore {
  public:
-  using ForwardingRowStore::ForwardingRowStore;
+  using ForwardingStore::ForwardingStore;
   std::unique_ptr<format::FetchedRows> begin(std::span<const std::int64_t> rows,
                                              const format::ReadContext& context) const override {
     n_rows += std::ssize(rows);
-    return ForwardingRowStore::begin(rows, context);
+    return ForwardingStore::begin(rows, context);
   }
   mutable std::atomic<std::int64_t> n_rows{0};
 };

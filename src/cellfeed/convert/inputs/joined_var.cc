@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cellfeed/matrix/arrow_result.h"
+#include "cellfeed/matrix/take_rows.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -54,7 +55,7 @@ void JoinedVar::add_source(const arrow::Table& var, std::span<const std::int32_t
   }
   n_rows_ += std::ssize(rows);
   parts_.push_back(
-      take_rows(*matrix::check_arrow(var.SelectColumns(columns), "select columns"), rows));
+      matrix::take_rows(*matrix::check_arrow(var.SelectColumns(columns), "select columns"), rows));
   union_.add_source(*parts_.back(), path);
 }
 
@@ -65,7 +66,7 @@ std::shared_ptr<arrow::Table> JoinedVar::finish() {
   arrow::ChunkedArrayVector columns;
   for (int i = 0; i < all->num_columns(); ++i) {
     const auto one = matrix::check_arrow(all->SelectColumns({i}), "select a column");
-    columns.push_back(take_rows(*one, places_.at(all->field(i)->name()))->column(0));
+    columns.push_back(matrix::take_rows(*one, places_.at(all->field(i)->name()))->column(0));
   }
   return arrow::Table::Make(all->schema(), std::move(columns), n_genes_);
 }

@@ -12,8 +12,8 @@
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/mix.h"
 #include "cellfeed/collection/row_selection.h"
-#include "cellfeed/convert/inputs/table_union.h"
 #include "cellfeed/matrix/arrow_result.h"
+#include "cellfeed/matrix/take_rows.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -99,7 +99,7 @@ std::shared_ptr<arrow::Table> SelectedStore::gather_obs(
     const auto around = store_->read_obs(*first, *(last - 1) + 1);
     std::vector<std::int64_t> places;
     for (auto row = first; row != last; ++row) places.push_back(*row - *first);
-    parts.push_back(take_rows(*around, places));
+    parts.push_back(matrix::take_rows(*around, places));
     first = last;
   }
   const auto table = matrix::check_arrow(arrow::ConcatenateTables(parts), "gather obs of cells");
@@ -107,7 +107,8 @@ std::shared_ptr<arrow::Table> SelectedStore::gather_obs(
   std::vector<std::int64_t> places;
   for (const std::int64_t row : rows)
     places.push_back(std::lower_bound(ascending.begin(), ascending.end(), row) - ascending.begin());
-  return take_rows(*matrix::check_arrow(table->CombineChunks(), "gather obs of cells"), places);
+  return matrix::take_rows(*matrix::check_arrow(table->CombineChunks(), "gather obs of cells"),
+                           places);
 }
 
 std::shared_ptr<arrow::Table> SelectedStore::read_obs(std::int64_t begin, std::int64_t end) const {

@@ -271,25 +271,4 @@ std::shared_ptr<arrow::Table> drop_columns(const arrow::Table& table,
   return matrix::check_arrow(table.SelectColumns(kept), "select columns");
 }
 
-std::shared_ptr<arrow::Table> take_rows(const arrow::Table& table,
-                                        const std::vector<std::int64_t>& rows) {
-  arrow::Int64Builder builder;
-  matrix::check_arrow(builder.Reserve(std::ssize(rows)), "take rows");
-  for (const std::int64_t row : rows) {
-    if (row < 0)
-      builder.UnsafeAppendNull();
-    else
-      builder.UnsafeAppend(row);
-  }
-  const ArrayPtr indices = matrix::check_arrow(builder.Finish(), "take rows");
-  arrow::ChunkedArrayVector columns;
-  for (int i = 0; i < table.num_columns(); ++i) {
-    const ArrayPtr array = one_chunk(*table.column(i), table.field(i)->name());
-    columns.push_back(std::make_shared<arrow::ChunkedArray>(matrix::check_arrow(
-        arrow::compute::Take(*array, *indices, arrow::compute::TakeOptions::NoBoundsCheck()),
-        "take rows")));
-  }
-  return arrow::Table::Make(table.schema(), std::move(columns), indices->length());
-}
-
 }  // namespace cellfeed::convert

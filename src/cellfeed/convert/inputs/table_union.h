@@ -49,8 +49,5 @@ class TableUnion {
 // The table without these columns; names that are not there are ignored.
 std::shared_ptr<arrow::Table> drop_columns(const arrow::Table& table,
                                            const std::vector<std::string>& names);
-// Rows in that order, repeats allowed; nulls for -1. Dictionary columns keep their categories.
-std::shared_ptr<arrow::Table> take_rows(const arrow::Table& table,
-                                        const std::vector<std::int64_t>& rows);
 
 }  // namespace cellfeed::convert

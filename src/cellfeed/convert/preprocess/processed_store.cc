@@ -8,7 +8,7 @@
 
 #include "cellfeed/base/error.h"
 #include "cellfeed/base/mix.h"
-#include "cellfeed/convert/inputs/table_union.h"
+#include "cellfeed/matrix/take_rows.h"
 #include "cellfeed/transform/normalize.h"
 
 namespace cellfeed::convert {
@@ -60,7 +60,7 @@ class ProcessedStore final : public format::RowStore {
   matrix::FixedColumn obs_column(const std::string& name) const override;
   std::shared_ptr<arrow::Table> read_obs(std::int64_t begin, std::int64_t end) const override;
   std::shared_ptr<arrow::Table> read_var() const override {
-    return take_rows(*store_.read_var(), part_.columns);
+    return matrix::take_rows(*store_.read_var(), part_.columns);
   }
   std::optional<matrix::FixedColumn> known_library_sizes() const override;
   format::Processing processing() const override { return part_.recorded; }
@@ -186,7 +186,7 @@ std::shared_ptr<arrow::Table> ProcessedStore::read_obs(std::int64_t begin, std::
   const auto around = store_.read_obs(first, rows[end - 1] + 1);
   std::vector<std::int64_t> places;
   for (std::int64_t i = begin; i < end; ++i) places.push_back(rows[i] - first);
-  return take_rows(*around, places);
+  return matrix::take_rows(*around, places);
 }
 
 // Of values that are changed the totals mean nothing any more.

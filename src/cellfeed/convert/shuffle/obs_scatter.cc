@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "cellfeed/base/error.h"
-#include "cellfeed/convert/inputs/table_union.h"
 #include "cellfeed/format/shard/obs/obs_schema.h"
 #include "cellfeed/matrix/arrow_result.h"
+#include "cellfeed/matrix/take_rows.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -111,7 +111,7 @@ std::vector<ObsScatter::Piece> ObsScatter::scatter(const SourceRange& range,
   const auto obs = shard::conform_obs(sources_.read_obs(range), schema_,
                                       sources_.store(range.source).info().path, source_rows);
   const std::vector<std::int64_t> rows = rows_by_bucket(slots);
-  const auto sorted = as_batch(*take_rows(*take_apart(*obs, range.source, slots), rows));
+  const auto sorted = as_batch(*matrix::take_rows(*take_apart(*obs, range.source, slots), rows));
   auto options = arrow::ipc::IpcWriteOptions::Defaults();
   options.use_threads = false;
   std::vector<Piece> pieces;
@@ -144,7 +144,7 @@ std::shared_ptr<arrow::Table> ObsScatter::gather(std::vector<std::byte> pieces) 
   std::iota(rows.begin(), rows.end(), std::int64_t{0});
   std::sort(rows.begin(), rows.end(),
             [&](std::int64_t a, std::int64_t b) { return slots.Value(a) < slots.Value(b); });
-  const auto sorted = take_rows(
+  const auto sorted = matrix::take_rows(
       *matrix::check_arrow(arrow::Table::FromRecordBatches({plain}), kShufflingObs), rows);
   arrow::ChunkedArrayVector columns;
   for (int i = 0; i < schema_->num_fields(); ++i) {

@@ -15,6 +15,7 @@
 #include "cellfeed/convert/simulate/thinning.h"
 #include "cellfeed/exec/memory_budget.h"
 #include "cellfeed/matrix/arrow_result.h"
+#include "cellfeed/matrix/take_rows.h"
 
 namespace cellfeed::convert {
 namespace {
@@ -131,7 +132,7 @@ void Simulation::thin_rows(const CsrPiece& real, std::span<const std::int64_t> p
 
 std::shared_ptr<arrow::Table> Simulation::make_obs(const std::vector<std::int64_t>& cells,
                                                    std::int64_t begin) const {
-  auto obs = take_rows(real_.obs(), cells);
+  auto obs = matrix::take_rows(real_.obs(), cells);
   arrow::StringBuilder names;
   for (std::size_t k = 0; k < cells.size(); ++k)
     matrix::check_arrow(names.Append(fmt::format("cell_{}", begin + static_cast<std::int64_t>(k))),
