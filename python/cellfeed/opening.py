@@ -45,7 +45,7 @@ _OPTIONS_OF_FILES = {
 }  # fmt: skip
 
 
-# Of inflated chunks of a compressed file, while no loader has a memory_budget.
+# The cache holds inflated chunks of a compressed file. A memory_budget takes its place.
 CACHE_BYTES = 256 << 20
 
 

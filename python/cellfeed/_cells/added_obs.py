@@ -62,20 +62,19 @@ def _read_csv(path: str, on: str | None) -> pd.DataFrame:
     plain = path.removesuffix(".gz").lower()
     how: dict[str, Any] = {"sep": "\t" if plain.endswith((".tsv", ".txt")) else ","}
     try:
-        head = pd.read_csv(path, nrows=0, **how)
-        if on is not None and on not in head.columns:
-            known = ", ".join(map(str, head.columns))
-            raise InvalidArgumentError(f"{path}: has no column {on!r}; it has: {known}")
-        key = head.columns[0] if on is None else on
-        return pd.read_csv(
-            path, index_col=key, dtype={key: str}, float_precision="round_trip", **how
-        )
-    except InvalidArgumentError:
-        raise
+        known = pd.read_csv(path, nrows=0, **how).columns
+        key = known[0] if on is None else on
+        if key in known:
+            return pd.read_csv(
+                path, index_col=key, dtype={key: str}, float_precision="round_trip", **how
+            )
     except FileNotFoundError as error:
         raise NotFoundError(f"{path}: there is no such file") from error
     except (OSError, ValueError, IndexError, TypeError, ImportError) as error:
         raise InvalidArgumentError(f"{path}: pandas reads no CSV from it: {error}") from error
+    raise InvalidArgumentError(
+        f"{path}: has no column {on!r}; it has: {', '.join(map(str, known))}"
+    )
 
 
 def _frame_of(table: Any, on: str | None) -> pd.DataFrame:

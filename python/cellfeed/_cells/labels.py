@@ -14,7 +14,7 @@ from ..errors import InvalidArgumentError, InvalidTypeError, NoSuchKeyError
 if TYPE_CHECKING:
     from .protocols import Cells
 
-_ROWS_AT_ONCE = 1 << 22
+ROWS_AT_ONCE = 1 << 22
 # Whole numbers up to here are floats as well.
 EXACT_IN_FLOAT64 = 2**53
 
@@ -130,6 +130,16 @@ def look_up_labels(collection: object, key: str) -> tuple[np.ndarray, list[Label
     return codes if counts is None else np.repeat(codes, counts), names
 
 
+def require_labels(cells: Cells, argument: str, key: str) -> None:
+    """Refuse an obs column of floats, which are no labels."""
+    column = cells.obs_column(key)
+    if not column.is_categorical and column.stored_dtype.startswith("float"):
+        raise InvalidTypeError(
+            f"{argument} must be a column of labels, integers or booleans; {key!r} holds "
+            f"{column.stored_dtype}"
+        )
+
+
 def look_up_runs(collection: object, key: str) -> tuple[np.ndarray, list[Label], np.ndarray | None]:
     """As :func:`look_up_labels`, but a code a run of samples, and how many samples each run has.
 
@@ -180,7 +190,7 @@ def _codes_of_cells(cells: Cells, key: str) -> tuple[np.ndarray, list[Label]]:
     if not column.is_categorical:
         return encode_labels(cells.obs_values(key))
     codes = np.empty(n, dtype=np.int32)
-    for begin in range(0, n, _ROWS_AT_ONCE):
-        end = min(n, begin + _ROWS_AT_ONCE)
+    for begin in range(0, n, ROWS_AT_ONCE):
+        end = min(n, begin + ROWS_AT_ONCE)
         codes[begin:end] = cells.obs_values(key, np.arange(begin, end))
     return codes, list(column.categories)

@@ -37,7 +37,7 @@ class OpenOptions:
     var_keys
         Columns of var that name the genes, the first that a file has.
     cache_bytes
-        Of inflated chunks.
+        Bytes that the cache of inflated chunks may take.
     cache_dir
         The folder of the cache; "" for that of the environment, None for no cache.
     var

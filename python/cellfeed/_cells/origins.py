@@ -45,6 +45,14 @@ class Chosen:
     def _own_steps(self) -> list[str]:
         raise NotImplementedError
 
+    def make(self) -> AnyCells:
+        """The collection, made again: what it has read stays behind."""
+        raise NotImplementedError
+
+    def reduce(self, cells: Cells) -> tuple[object, ...]:
+        """What pickle makes a copy of the collection by."""
+        return _make_again, (self, cells.default_obs)
+
 
 @dataclass(frozen=True)
 class Selected(Chosen):
@@ -56,9 +64,9 @@ class Selected(Chosen):
     def _own_steps(self) -> list[str]:
         return [self.step]
 
-    def reduce(self, cells: Cells) -> tuple[object, ...]:
-        """What pickle makes a copy of the collection by."""
-        return _select_again, (self.cells, self.runs, cells.default_obs, self.step)
+    def make(self) -> AnyCells:
+        """The collection, made again."""
+        return self.cells._select(self.runs.rows(), self.step)
 
 
 @dataclass(frozen=True)
@@ -70,9 +78,9 @@ class ObsAdded(Chosen):
     def _own_steps(self) -> list[str]:
         return [f"obs of a table: {', '.join(map(str, self.columns))}"]
 
-    def reduce(self, cells: Cells) -> tuple[object, ...]:
-        """What pickle makes a copy of the collection by."""
-        return _add_obs_again, (self.cells, self.columns, cells.default_obs)
+    def make(self) -> AnyCells:
+        """The collection, made again."""
+        return self.cells._with_columns(self.columns)
 
 
 @dataclass(frozen=True)
@@ -84,9 +92,9 @@ class GenesChosen(Chosen):
     def _own_steps(self) -> list[str]:
         return [f"{len(self.genes):,} of {self.cells.n_vars:,} genes"]
 
-    def reduce(self, cells: Cells) -> tuple[object, ...]:
-        """What pickle makes a copy of the collection by."""
-        return _choose_genes_again, (self.cells, self.genes, cells.default_obs)
+    def make(self) -> AnyCells:
+        """The collection, made again."""
+        return self.cells._with_genes(self.genes)
 
 
 @dataclass(frozen=True)
@@ -100,30 +108,12 @@ class Viewed(Chosen):
             return []
         return [f"{int(self.runs.lengths.sum()):,} of {len(self.cells):,} cells by number"]
 
-    def reduce(self, cells: Cells) -> tuple[object, ...]:
-        """What pickle makes a copy of the view by: what it has read stays behind."""
-        return _view_again, (self.cells, self.runs, cells.default_obs)
+    def make(self) -> AnyCells:
+        """The collection, made again."""
+        return self.cells._view(None if self.runs is None else self.runs.rows())
 
 
-def _select_again(cells: AnyCells, runs: Runs, obs: list[str], step: str) -> AnyCells:
-    selected = cells._select(runs.rows(), step)
-    selected.default_obs = obs
-    return selected
-
-
-def _add_obs_again(cells: AnyCells, columns: pd.DataFrame, obs: list[str]) -> AnyCells:
-    added = cells._with_columns(columns)
-    added.default_obs = obs
-    return added
-
-
-def _choose_genes_again(cells: AnyCells, genes: np.ndarray, obs: list[str]) -> AnyCells:
-    chosen = cells._with_genes(genes)
-    chosen.default_obs = obs
-    return chosen
-
-
-def _view_again(cells: AnyCells, runs: Runs | None, obs: list[str]) -> AnyCells:
-    view = cells._view(None if runs is None else runs.rows())
-    view.default_obs = obs
-    return view
+def _make_again(origin: Chosen, obs: list[str]) -> AnyCells:
+    cells = origin.make()
+    cells.default_obs = obs
+    return cells

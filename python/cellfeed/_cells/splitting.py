@@ -12,12 +12,10 @@ from .._options import CellLabels
 from .._row_order import index_of, require_row_order
 from ..errors import InvalidArgumentError, InvalidTypeError
 from .group_shares import fill_parts, nearest_parts, shuffled
-from .labels import encode_labels, look_up_labels
+from .labels import ROWS_AT_ONCE, encode_labels, look_up_labels, require_labels
 
 if TYPE_CHECKING:
     from .protocols import Cells
-
-_CELLS_AT_ONCE = 1 << 22
 
 
 def deal(
@@ -112,12 +110,7 @@ def _codes(cells: Cells, argument: str, name: CellLabels | str) -> np.ndarray:
     """Places of the labels in their order, whatever that of the categories; -1 where missing."""
     if not isinstance(name, str):
         return _codes_of(cells, argument, name)
-    column = cells.obs_column(as_text(argument, name))
-    if not column.is_categorical and column.stored_dtype.startswith("float"):
-        raise InvalidTypeError(
-            f"{argument} must be a column of labels, integers or booleans; {name!r} holds "
-            f"{column.stored_dtype}"
-        )
+    require_labels(cells, argument, as_text(argument, name))
     return _in_order(*look_up_labels(cells, name))
 
 
@@ -127,8 +120,8 @@ def _repeats(cells: Cells) -> np.ndarray | None:
         return None
     begins = np.cumsum([0, *(file["n_cells"] for file in cells.files)])
     places = np.empty(len(cells), dtype=np.int64)
-    for begin in range(0, len(cells), _CELLS_AT_ONCE):
-        files, rows = cells.locate(slice(begin, begin + _CELLS_AT_ONCE))
+    for begin in range(0, len(cells), ROWS_AT_ONCE):
+        files, rows = cells.locate(slice(begin, begin + ROWS_AT_ONCE))
         places[begin : begin + len(rows)] = begins[files] + rows
     is_chosen = np.zeros(begins[-1], dtype=bool)
     is_chosen[places] = True

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from .._cells.labels import ROWS_AT_ONCE, require_labels
 from ..collection import CellCollection
 from ..errors import InvalidArgumentError, InvalidTypeError
 
-_CELLS_AT_ONCE = 1 << 22
-
 
 def _pieces(cells: CellCollection, key: str) -> Iterator[np.ndarray]:
-    for begin in range(0, len(cells), _CELLS_AT_ONCE):
-        yield cells.obs_values(key, slice(begin, begin + _CELLS_AT_ONCE))
+    for begin in range(0, len(cells), ROWS_AT_ONCE):
+        yield cells.obs_values(key, slice(begin, begin + ROWS_AT_ONCE))
 
 
 def require_numbers(cells: CellCollection, argument: str, key: str) -> None:
@@ -80,13 +79,9 @@ class Codes:
             self.counts = np.zeros(len(known), dtype=np.int64)
             self.counts[-1] = len(cells)
             return
+        require_labels(cells, argument, key)
         column = cells.obs_column(key)
         self._is_categorical = column.is_categorical
-        if not self._is_categorical and column.stored_dtype.startswith("float"):
-            raise InvalidTypeError(
-                f"{argument} must be a column of labels, integers or booleans; {key!r} holds "
-                f"{column.stored_dtype}"
-            )
         counted: Counter[Any] = Counter()
         for values in _pieces(cells, key):
             is_known = self._are_known(values)

@@ -64,7 +64,7 @@ class CellDataModule(AnyModelsDataModule):
     batch_size
         Cells of a batch on one rank. From scvi-tools 1.5 on, that of ``model.train()`` counts.
     seed
-        Of the split and of the order.
+        Chooses the cells of each split and the order of each epoch.
     strategy
         The order of training: true random by default, and blocks of 64 where files are compressed
         in chunks.
@@ -383,13 +383,3 @@ class CellDataModule(AnyModelsDataModule):
             collate_fn=self._fields.tensors,
             **options,
         )
-
-    def on_before_batch_transfer(self, batch: Tensors, dataloader_idx: int) -> Tensors:
-        """The same batch: loaders make tensors already.
-
-        Parameters
-        ----------
-        batch, dataloader_idx
-            As Lightning passes them.
-        """
-        return batch
